@@ -7,7 +7,7 @@ import numpy as np
 from scenes import quadruped
 from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder.properties import Surface
+from sim.model.builder.properties import Gains, Surface
 from sim.model.model import Model
 
 HEIGHT, GAP, DEPTH, WIDTH = 0.15, 0.35, 1.2, 1.0  # of the step; from the robot's origin to the edge [m]
@@ -81,7 +81,7 @@ def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
     start = (0.0, 0.0, quadruped.standing_height())
     builder.add_urdf(quadruped.QUADRUPED_URDF, floating_base=True, position=start, friction=1.0, self_collision=False)
     for joint in quadruped.joint_names():
-        builder.add_actuator(joint, "position", kp=SERVO_KP, kd=SERVO_KD)
+        builder.add_actuator(joint, "position", gains=Gains(kp=SERVO_KP, kd=SERVO_KD))
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     q0[7:] = quadruped.standing_legs()

@@ -10,7 +10,7 @@ import numpy as np
 from scenes.racecar import RACECAR_URDF, WHEEL_RADIUS
 from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder.properties import Surface
+from sim.model.builder.properties import Gains, Surface
 from sim.model.model import Model, Part
 
 HALF_LENGTH, HALF_WIDTH = 0.19, 0.16  # of the car with its wheels [m]
@@ -82,7 +82,9 @@ def build(gap: tuple[float, float, float] = GAP, dtype: str = "float32", *, soli
         )  # fmt: skip
     car = builder.add_urdf(RACECAR_URDF, floating_base=True, position=(0.0, 0.0, WHEEL_RADIUS), self_collision=False)
     builder.add_joint_coupling("front_right_steering_joint", "front_left_steering_joint")
-    builder.add_actuator("front_left_steering_joint", "position", kp=20.0, kd=0.5, control_range=(-STEERING, STEERING))
+    builder.add_actuator(
+        "front_left_steering_joint", "position", gains=Gains(kp=20.0, kd=0.5), control_range=(-STEERING, STEERING)
+    )
     for joint in REAR:
         builder.add_actuator(joint, control_range=(-TORQUE, TORQUE))
     model = builder.finalize(dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder.properties import Surface
+from sim.model.builder.properties import Gains, Surface
 from sim.model.model import Model, Part
 
 HALF = 0.025  # half the side of the box [m]
@@ -76,7 +76,7 @@ def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickS
         rgba=(0.85, 0.62, 0.25, 1.0),
     )  # fmt: skip
     for joint, (kp, kd) in zip(JOINTS, GAINS, strict=True):
-        builder.add_actuator(joint, "position", kp=kp, kd=kd)
+        builder.add_actuator(joint, "position", gains=Gains(kp=kp, kd=kd))
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     for joint, value in zip(JOINTS, posture(*START, HALF, OPEN), strict=True):

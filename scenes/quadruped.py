@@ -7,7 +7,7 @@ import numpy as np
 
 from scenes.mjcf import to_mjcf
 from sim import ModelBuilder
-from sim.model.builder.properties import Surface
+from sim.model.builder.properties import Gains, Surface
 from sim.model.model import Model, Part
 
 QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
@@ -52,7 +52,7 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0,
     )
     if servo:
         for joint in joint_names():
-            builder.add_actuator(joint, "position", kp=SERVO_KP, kd=SERVO_KD)
+            builder.add_actuator(joint, "position", gains=Gains(kp=SERVO_KP, kd=SERVO_KD))
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     q0[7:] = standing_legs()

@@ -43,7 +43,7 @@ from sim.errors import (
 )
 from sim.importers.formats import ModelBuilder
 from sim.importers.load import load
-from sim.model.builder.properties import Limits, Spring, Surface
+from sim.model.builder.properties import Activation, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
@@ -62,10 +62,12 @@ from sim.simulation.trajectory import Trajectory
 from sim.version import __version__ as __version__
 
 __all__ = [
+    "Activation",
     "ContactMethod",
     "ContactOverflowWarning",
     "Contacts",
     "DeviceModel",
+    "Gains",
     "GeometryDistances",
     "GradientError",
     "GradientNorms",

@@ -102,18 +102,12 @@ def check_geometry(spec: GeometrySpec) -> None:
 
 
 def check_actuator(spec: ActuatorSpec, kind: str) -> None:
-    """Refuse gains that this kind doesn't have, missing ones, and values that are negative or not finite."""
+    """Refuse gains that this kind doesn't have, missing ones, a gear of zero, and an empty range of inputs."""
     where = f"actuator '{spec.name}'"
-    require_flags(where, act_early=spec.act_early)
     if not np.isfinite(spec.gear) or spec.gear == 0.0:
         raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
-    for label in ("kp", "kd"):
-        finite_and_not_negative(where, label, getattr(spec, label))
     for label, kinds in ACTUATOR_GAINS.items():
-        value = getattr(spec, label)
-        if not np.isfinite(value):
-            raise ModelError(f"{where}: {label} is {value}; it must be finite")
-        if value != 0.0 and spec.kind not in kinds:
+        if getattr(spec, label) != 0.0 and spec.kind not in kinds:
             raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
     needed = {codes.POSITION: "kp", codes.VELOCITY: "kd"}.get(spec.kind)
     if needed and getattr(spec, needed) == 0.0:
@@ -121,22 +115,6 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     lower, upper = spec.control_range
     if not lower < upper:
         raise ModelError(f"{where}: control_range is ({lower}, {upper}); the first must be less than the second")
-    _check_state(where, spec)
-
-
-def _check_state(where: str, spec: ActuatorSpec) -> None:
-    """Refuse what an actuator without a state doesn't have, and a filter without a time constant."""
-    lower, upper = spec.act_range
-    finite_and_not_negative(where, "time_constant", spec.time_constant)
-    if spec.dynamics in (codes.FILTER, codes.EXACT_FILTER):
-        if spec.time_constant == 0.0:
-            raise ModelError(f"{where}: a filter needs a time_constant")
-    elif spec.time_constant != 0.0:
-        raise ModelError(f"{where}: time_constant is {spec.time_constant}, but only filters have one; see dynamics")
-    if not lower < upper:
-        raise ModelError(f"{where}: act_range is ({lower}, {upper}); the first must be less than the second")
-    if spec.dynamics == codes.STATELESS and (spec.act_early or np.isfinite(lower) or np.isfinite(upper)):
-        raise ModelError(f"{where}: act_range and act_early are of actuators with a state; give it dynamics")
 
 
 def finite_and_not_negative(where: str, label: str, value: float) -> None:

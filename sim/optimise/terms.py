@@ -253,7 +253,7 @@ class ActuatorState(_OfStates):
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
         >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
-        >>> _ = scene.add_actuator("rail", "torque", dynamics="filter", time_constant=0.05)
+        >>> _ = scene.add_actuator("rail", activation=sim.Activation("filter", time_constant=0.05))
         >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
         >>> costs = [Posture([1.0], weight=100.0, at=-1), ActuatorState(weight=10.0, at=-1), Effort(1e-5)]
         >>> found = ilqr(Problem(simulator, 30, costs), iterations=10)

@@ -54,7 +54,7 @@ def actuator_forces(
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_urdf("scenes/robots/manipulator.urdf", self_collision=False)
         >>> for joint in model.joint_names[:2]:
-        ...     _ = scene.add_actuator(joint, "position", kp=10.0)
+        ...     _ = scene.add_actuator(joint, "position", gains=sim.Gains(kp=10.0))
         >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
         >>> q0, control = torch.zeros(1, 7), torch.full((10, 1, 2), 0.1)
         >>> q, qd = sim.torch.rollout(simulator, q0, torch.zeros(1, 7), control=control)

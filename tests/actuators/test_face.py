@@ -37,12 +37,12 @@ def builder() -> sim.ModelBuilder:
         (("mount",), {}, "joint 'mount' is fixed; there is nothing to drive"),
         ((["hinge", "idle"],), {}, "joint is ['hinge', 'idle']; it must be a name"),
         (("hinge",), {"gear": 0.0}, "gear is 0.0; it must be finite and not zero"),
-        (("hinge",), {"kp": 1.0}, "a torque actuator has no kp"),
-        (("hinge", "velocity"), {"kd": 1.0, "kp": 2.0}, "a velocity actuator has no kp"),
+        (("hinge",), {"gains": sim.Gains(kp=1.0)}, "a torque actuator has no kp"),
+        (("hinge", "velocity"), {"gains": sim.Gains(kd=1.0, kp=2.0)}, "a velocity actuator has no kp"),
         (("hinge", "velocity"), {}, "a velocity actuator needs kd"),
-        (("hinge", "position"), {"kd": 1.0}, "a position actuator needs kp"),
-        (("hinge", "position"), {"kp": np.inf}, "kp is inf; it must be finite"),
-        (("hinge", "position"), {"kp": -1.0}, "kp is -1.0; it must be finite and not negative"),
+        (("hinge", "position"), {"gains": sim.Gains(kd=1.0)}, "a position actuator needs kp"),
+        (("hinge",), {"gains": 1.0}, "actuator 'hinge': gains is a float; it must be a sim.Gains"),
+        (("hinge",), {"activation": "filter"}, "actuator 'hinge': activation is a str; it must be a sim.Activation"),
         (("hinge",), {"force_limit": -1.0}, "force_limit is -1.0; it must not be negative"),
         (("hinge",), {"force_limit": np.nan}, "force_limit is nan; it must not be negative"),
         (("idle",), {}, "joint 'idle' has an effort limit of zero; give force_limit"),
@@ -59,8 +59,8 @@ def test_what_the_builder_refuses(arguments, options, message):
 def test_names_and_order():
     b = builder()
     assert b.add_actuator("hinge") == "hinge"
-    refuses(lambda: b.add_actuator("hinge", "velocity", kd=1.0), "actuator 'hinge'", "name")
-    b.add_actuator("idle", "velocity", name="slide", kd=1.0, force_limit=1.0)
+    refuses(lambda: b.add_actuator("hinge", "velocity", gains=sim.Gains(kd=1.0)), "actuator 'hinge'", "name")
+    b.add_actuator("idle", "velocity", name="slide", gains=sim.Gains(kd=1.0), force_limit=1.0)
     model = b.finalize()
     assert model.nu == 2
     assert model.actuator("slide") == 1
@@ -80,7 +80,7 @@ def test_force_limit_from_a_urdf_file(tmp_path):
     path.write_text(URDF)
     b = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     b.add_urdf(path)
-    b.add_actuator("elbow", "position", kp=1000.0)
+    b.add_actuator("elbow", "position", gains=sim.Gains(kp=1000.0))
     model = b.finalize("float64")
     assert model.parameters["actuator_force_limit"].tolist() == [12.0]
     simulator = sim.Simulator(model, 1e-3, device="cpu")

@@ -64,7 +64,7 @@ def test_a_row_within_its_limit():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -3.0))
     builder.add_link("rod", mass=0.8, com=(0.02, 0.0, -0.3), inertia=(0.01, 0.012, 0.005))
     builder.add_joint("hinge", "revolute", child="rod", axis=(0.1, 1.0, 0.0))
-    builder.add_actuator("hinge", "position", kp=4000.0, kd=30.0, gear=1.3, force_limit=60.0)
+    builder.add_actuator("hinge", "position", gains=sim.Gains(kp=4000.0, kd=30.0), gear=1.3, force_limit=60.0)
     model = builder.finalize("float64")
     c = moved(model, 3, np.array([0.25]), np.array([0.15]), np.array([0.3]))
     assert regimes(c) == {"yielding"}

@@ -12,7 +12,7 @@ from warp_kernels.constraints.kinds import ACTUATOR, UPPER_LIMIT
 INERTIA = 0.7
 
 
-def hinge(kind: str, dtype: str = "float64", kind_of_joint: str = "revolute", **options: float) -> sim.Model:
+def hinge(kind: str, dtype: str = "float64", kind_of_joint: str = "revolute", **options: object) -> sim.Model:
     """One body with a moment of inertia or a mass of INERTIA on one actuated joint, without gravity."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=INERTIA, inertia=(INERTIA, INERTIA, INERTIA))
@@ -61,8 +61,7 @@ def backward_euler(dt: float, steps: int, start: tuple[float, float], *law: obje
     ],
 )
 def test_step_response_is_backward_euler(kind, u, kp, kd, gear, limit, kind_of_joint):
-    gains = {name: value for name, value in (("kp", kp), ("kd", kd)) if value}
-    model = hinge(kind, kind_of_joint=kind_of_joint, gear=gear, force_limit=limit, **gains)
+    model = hinge(kind, kind_of_joint=kind_of_joint, gear=gear, force_limit=limit, gains=sim.Gains(kp, kd))
     expected = backward_euler(0.02, 100, (-0.2, 0.4), kind, u, gear, kp, kd, limit)
     q, qd = run(model, 0.02, 100, u, -0.2, 0.4)
     np.testing.assert_allclose(q, expected[:, 0], rtol=0, atol=1e-10)
@@ -75,7 +74,7 @@ def test_free_position_response_in_closed_form():
     # I v+ = I v + dt (kp (u - q - dt v+) - kd v+),  q+ = q + dt v+.
     a = INERTIA + dt * kd + dt * dt * kp
     matrix = np.array([[1.0 - dt * dt * kp / a, dt * INERTIA / a], [-dt * kp / a, INERTIA / a]])
-    q, qd = run(hinge("position", kp=kp, kd=kd), dt, 150, u)
+    q, qd = run(hinge("position", gains=sim.Gains(kp=kp, kd=kd)), dt, 150, u)
     state = np.array([-u, 0.0])
     for step in range(151):
         np.testing.assert_allclose([q[step] - u, qd[step]], np.linalg.matrix_power(matrix, step) @ state, atol=1e-12)
@@ -86,7 +85,7 @@ def test_free_position_response_in_closed_form():
 @pytest.mark.parametrize("limit", [np.inf, 50.0])
 def test_stiff_gains_are_stable(dtype, limit):
     """kp = 1e6 at 10 ms: kp dt^2 is 140 times the inertia. The joint reaches its target and stays."""
-    q, qd = run(hinge("position", dtype, kp=1e6, kd=1e2, force_limit=limit), 1e-2, 400, 0.503)
+    q, qd = run(hinge("position", dtype, gains=sim.Gains(kp=1e6, kd=1e2), force_limit=limit), 1e-2, 400, 0.503)
     assert np.abs(q - 0.503).max() <= 0.503 + 1e-6  # never further away than at the start
     np.testing.assert_allclose(q[-200:], 0.503, atol=1e-6)
     np.testing.assert_allclose(qd[-200:], 0.0, atol=1e-4)
@@ -96,7 +95,7 @@ def test_two_actuators_on_one_joint():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("joint", "revolute", child="body")
-    builder.add_actuator("joint", "position", name="servo", kp=30.0, kd=2.0)
+    builder.add_actuator("joint", "position", name="servo", gains=sim.Gains(kp=30.0, kd=2.0))
     builder.add_actuator("joint", "torque", name="push", gear=3.0, force_limit=0.5)
     simulator = sim.Simulator(builder.finalize("float64"), 0.01, device="cpu")
     qd = simulator.step(simulator.state([0.1], [0.2]), control=[0.7, 9.0]).qd.numpy()[0, 0]
@@ -110,7 +109,7 @@ def test_a_limited_servo_under_load_gives_its_limit():
         builder = sim.ModelBuilder()
         builder.add_link("body", mass=2.0, inertia=(1.0, 1.0, 1.0))
         builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0))
-        builder.add_actuator("joint", "position", kp=1e4, kd=1e2, force_limit=limit)
+        builder.add_actuator("joint", "position", gains=sim.Gains(kp=1e4, kd=1e2), force_limit=limit)
         simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
         trajectory = simulator.rollout(simulator.initial_state(), control=np.zeros((400, 1)))
         z, v = trajectory.q.numpy()[:, 0, 0], trajectory.qd.numpy()[:, 0, 0]
@@ -123,7 +122,7 @@ def test_a_limited_servo_under_load_gives_its_limit():
 
 def test_softness_of_contacts_does_not_weaken_an_actuator():
     """cfm belongs to contacts and limits."""
-    model = hinge("position", kp=2000.0, kd=5.0, force_limit=3.0)
+    model = hinge("position", gains=sim.Gains(kp=2000.0, kd=5.0), force_limit=3.0)
     results = []
     for cfm in (0.0, 2.0):
         simulator = sim.Simulator(model, 0.01, device="cpu", contact=sim.PgsContact(cfm=cfm))
@@ -133,7 +132,7 @@ def test_softness_of_contacts_does_not_weaken_an_actuator():
 
 def test_rows_only_beyond_the_limit():
     """What stays within its limit stands on the mass matrix's diagonal and takes no row."""
-    model = hinge("position", kp=100.0, kd=1.0, force_limit=10.0)
+    model = hinge("position", gains=sim.Gains(kp=100.0, kd=1.0), force_limit=10.0)
     simulator = sim.Simulator(model, 0.01, device="cpu")
     counts = []
     for u in (0.05, 0.5):
@@ -151,7 +150,7 @@ def test_a_hit_is_limited_from_the_next_step_on():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=mass, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), limits=sim.Limits(upper=stop))
-    builder.add_actuator("joint", "position", kp=kp, kd=kd, force_limit=limit)
+    builder.add_actuator("joint", "position", gains=sim.Gains(kp=kp, kd=kd), force_limit=limit)
     simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu", contact=sim.PgsContact(sweeps=200))
     q, v = 0.0995, 1.7
     state = simulator.state([q], [v])
@@ -174,8 +173,8 @@ def test_a_hit_is_limited_from_the_next_step_on():
     ("kind", "gains"), [("torque", {}), ("position", {"kp": 40.0, "kd": 2.0}), ("velocity", {"kd": 5.0})]
 )
 def test_inputs_are_clamped_to_their_range(kind, gains, u, used):
-    limited = run(hinge(kind, **gains, control_range=(-0.5, 1.2)), 0.01, 30, u)
-    free = run(hinge(kind, **gains), 0.01, 30, used)
+    limited = run(hinge(kind, gains=sim.Gains(**gains), control_range=(-0.5, 1.2)), 0.01, 30, u)
+    free = run(hinge(kind, gains=sim.Gains(**gains)), 0.01, 30, used)
     np.testing.assert_array_equal(limited, free)
 
 

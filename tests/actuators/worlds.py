@@ -26,9 +26,9 @@ def arm(dtype: str = "float64", limits: tuple[float | None, ...] = (np.inf,) * 4
         )  # fmt: skip
         parent = link
     builder.add_actuator("joint0", "torque", gear=2.0, force_limit=limits[0])
-    builder.add_actuator("joint1", "position", kp=80.0, kd=2.0, gear=-1.5, force_limit=limits[1])
-    builder.add_actuator("joint2", "velocity", kd=15.0, force_limit=limits[2])
-    builder.add_actuator("joint3", "position", kp=30.0, kd=0.5, force_limit=limits[3])
+    builder.add_actuator("joint1", "position", gains=sim.Gains(kp=80.0, kd=2.0), gear=-1.5, force_limit=limits[1])
+    builder.add_actuator("joint2", "velocity", gains=sim.Gains(kd=15.0), force_limit=limits[2])
+    builder.add_actuator("joint3", "position", gains=sim.Gains(kp=30.0, kd=0.5), force_limit=limits[3])
     return builder.finalize(dtype)
 
 
@@ -49,5 +49,5 @@ def leg(limit: float = np.inf) -> sim.ModelBuilder:
         "foot", BOX, size=(0.08, 0.06, 0.02), position=(0.0, 0.0, -0.26), surface=sim.Surface(friction=0.9)
     )
     for joint in ("hip", "knee"):
-        builder.add_actuator(joint, "position", kp=150.0, kd=3.0, gear=1.2, force_limit=limit)
+        builder.add_actuator(joint, "position", gains=sim.Gains(kp=150.0, kd=3.0), gear=1.2, force_limit=limit)
     return builder

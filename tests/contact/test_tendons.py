@@ -90,8 +90,10 @@ def arm() -> sim.Model:
     builder.add_fixed_tendon("across", {"j1": 0.5, "j2": 2.0}, spring=sim.Spring(stiffness=4.0, rest=(-0.2, -0.1)))
     builder.add_tendon_coupling("tie", "across", "sum", polynomial=(0.05, 0.8, 0.3, -0.2, 0.1))
     builder.add_actuator(tendon="rope", name="winch", gear=-3.0)
-    builder.add_actuator("j0", "velocity", kd=0.4)
-    builder.add_actuator(tendon="sum", kind="position", name="servo", kp=6.0, kd=0.4, gear=1.5, force_limit=(-3, 4))
+    builder.add_actuator("j0", "velocity", gains=sim.Gains(kd=0.4))
+    builder.add_actuator(
+        tendon="sum", kind="position", name="servo", gains=sim.Gains(kp=6.0, kd=0.4), gear=1.5, force_limit=(-3, 4)
+    )
     return builder.finalize("float64")
 
 

@@ -52,7 +52,7 @@ def test_begins_with_the_states_of_actuators():
     builder = sim.ModelBuilder()
     builder.add_link("cart", mass=1.0, inertia=np.eye(3))
     builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
-    builder.add_actuator("rail", "torque", dynamics="filter", time_constant=10.0)
+    builder.add_actuator("rail", "torque", activation=sim.Activation("filter", time_constant=10.0))
     simulator = sim.Simulator(builder.finalize("float64"), DT, contact=sim.PgsContact(), device="cpu")
     state = simulator.state([0.0], [0.0], act=[50.0])
     study = sim.study_sweeps(simulator, state, steps=2, sweeps=[1])

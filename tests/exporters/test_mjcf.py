@@ -164,11 +164,18 @@ def workshop(restitution=0.0):
     builder.add_joint_coupling("j1", "j0", ratio=1.3, offset=0.2)
     builder.add_actuator("j0", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, 0.4))
     builder.add_actuator(
-        "k", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=4.0, control_range=(-np.inf, 1.5)
+        "k",
+        "position",
+        name="servo",
+        gear=2.0,
+        gains=sim.Gains(kp=13.0, kd=0.7),
+        force_limit=4.0,
+        control_range=(-np.inf, 1.5),
     )
-    builder.add_actuator("j1", "velocity", kd=0.9)
+    builder.add_actuator("j1", "velocity", gains=sim.Gains(kd=0.9))
     builder.add_actuator(
-        "j1", "affine", name="law", gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6,
+        "j1", "affine", name="law",
+        gains=sim.Gains(gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6),
         force_limit=(-0.5, 2.0), control_range=(0.0, 3.0),
     )  # fmt: skip
     builder.add_frame("tip", "tool", (0.1, 0.2, 0.3), turn[0])

@@ -99,7 +99,7 @@ def ball_and_servo():
     builder.add_joint("ball", "spherical", child="arm", armature=0.03, spring=sim.Spring(damping=0.4))
     builder.add_link("tip", mass=0.5, inertia=INERTIA, com=(0, 0, 0.5))
     builder.add_joint("hinge", "revolute", parent="arm", child="tip", axis=(0, 1, 0), position=(0, 0, 0.4), q0=-0.3)
-    builder.add_actuator("hinge", "position", kp=30.0, kd=1.0)
+    builder.add_actuator("hinge", "position", gains=sim.Gains(kp=30.0, kd=1.0))
     model = builder.finalize("float64")
     return model, model.q0, {"hinge": (2.0,)}
 

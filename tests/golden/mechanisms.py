@@ -91,7 +91,7 @@ def wrapped(**others: Any) -> Case:
         "gear", {"upper_joint": 0.5, "lower_joint": 1.0}, spring=sim.Spring(stiffness=(3.0, 2.0)), armature=0.1
     )
     builder.add_actuator(tendon="cord", name="pull", gear=-2.0)
-    builder.add_actuator(tendon="gear", name="servo", kind="position", kp=5.0, kd=0.3)
+    builder.add_actuator(tendon="gear", name="servo", kind="position", gains=sim.Gains(kp=5.0, kd=0.3))
     names = (*TENDONS, "tendon_wrap_centre", "tendon_wrap_axis", "tendon_wrap_radius", "tendon_armature")
     model = builder.finalize("float64")
     return Case(model, 0.002, q=np.array([0.1, -0.3]), control=(0.6, 0.2), names=names, spread=0.3, **others)

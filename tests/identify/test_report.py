@@ -103,7 +103,7 @@ def test_units_are_those_of_what_turns_or_slides():
         builder.add_link(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
         builder.add_joint(f"{name}_joint", kind, child=name, parent="pole" if name == "bob" else "world")
     for joint in ("cart_joint", "pole_joint"):
-        builder.add_actuator(joint, "affine", gain=2.0, kp=1.0, kd=1.0)
+        builder.add_actuator(joint, "affine", gains=sim.Gains(gain=2.0, kp=1.0, kd=1.0))
     priors = {f"{quantity} of *": Normal(0.2, 0.5) for quantity in ("damping", "friction_loss", "torque_offset", "kp")}
     unknowns = Unknowns(builder.finalize(), {**priors, "gain of *": None, "gear of cart_joint": None})
     assert dict(zip(unknowns.names, unknowns.units, strict=True)) == {

@@ -246,7 +246,7 @@ def test_unknowns_reach_all_kinds_of_parameters():
             "cart", "sphere", name=f"wheel{k}", size=(0.1, 0, 0), position=(k, 0, 0), surface=sim.Surface(friction=0.5)
         )
     builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0), friction_loss=0.2)
-    builder.add_actuator("rail", "position", name="drive", kp=3.0)
+    builder.add_actuator("rail", "position", name="drive", gains=sim.Gains(kp=3.0))
     model = builder.finalize("float64")
     ground = model.geometries[0].name
     wanted = [f"friction of {ground}", "friction of cart", "friction of rail", "kp of drive"]

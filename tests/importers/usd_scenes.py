@@ -106,11 +106,18 @@ def everything():
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.4, name="other")
     builder.add_actuator("4", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, np.inf))
     builder.add_actuator(
-        "1", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=5.1, control_range=(-0.3, 0.8)
+        "1",
+        "position",
+        name="servo",
+        gear=2.0,
+        gains=sim.Gains(kp=13.0, kd=0.7),
+        force_limit=5.1,
+        control_range=(-0.3, 0.8),
     )
-    builder.add_actuator("2", "velocity", kd=0.9)
+    builder.add_actuator("2", "velocity", gains=sim.Gains(kd=0.9))
     builder.add_actuator(
-        "2", "affine", name="law", gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6,
+        "2", "affine", name="law",
+        gains=sim.Gains(gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6),
         force_limit=(-0.5, 2.0),
     )  # fmt: skip
     builder.add_joint_coupling("4", "2", ratio=1.3, offset=0.2)

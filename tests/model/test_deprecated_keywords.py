@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import sim
-from sim.model.builder.properties import JOINT_FIELDS, SURFACE_FIELDS, TENDON_FIELDS
+from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, SURFACE_FIELDS, TENDON_FIELDS
+from sim.model.specs import DYNAMICS_CODES
 from tests.errors import raises_naming, refuses
 
 SOFT = sim.Softness(solref=(0.01, 1.0))
@@ -22,6 +23,10 @@ HINGE = {
 BALL = {"swing_limit": 0.5, "twist_limit": 0.6, "rotation_limit": 0.7}
 TENDON = {
     "limit_margin": 0.1, "limit_softness": SOFT, "stiffness": (1.0, 2.0), "damping": 0.5, "rest_length": (0.1, 0.2),
+}  # fmt: skip
+ACTUATOR = {
+    "kp": 60.0, "kd": 2.0, "gain": 3.0, "offset": -0.5, "kp_per_input": 1.5, "kd_per_input": -0.25,
+    "dynamics": "filterexact", "time_constant": 0.1, "act_range": (-1.0, 2.0), "act_early": True,
 }  # fmt: skip
 SHAPES = {
     "sphere": {"radius": 0.1, "mass": 1.0},
@@ -45,6 +50,7 @@ def test_every_old_keyword_is_tested():
     assert SURFACE.keys() == SURFACE_FIELDS.keys()
     assert HINGE.keys() | BALL.keys() == JOINT_FIELDS.keys()
     assert TENDON.keys() == TENDON_FIELDS.keys()
+    assert ACTUATOR.keys() == ACTUATOR_FIELDS.keys()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -92,6 +98,22 @@ def test_tendons(kind):
     assert (old["stiffness_polynomial"], old["rest"], old["upper"]) == ((2.0, 0.0), (0.1, 0.2), 2.0)
 
 
+def test_actuators():
+    builder = sim.ModelBuilder()
+    builder.add_link("a", mass=1.0)
+    builder.add_joint("j", "revolute", child="a")
+    with pytest.warns(DeprecationWarning, match=r"gains=sim\.Gains\(kp=.*activation=sim\.Activation\(kind=") as warned:
+        builder.add_actuator("j", "affine", name="old", **ACTUATOR)
+    assert [warning.filename for warning in warned] == [__file__]
+    gains = sim.Gains(**fields(ACTUATOR, ACTUATOR_FIELDS, "gains"))
+    activation = sim.Activation(**fields(ACTUATOR, ACTUATOR_FIELDS, "activation"))
+    builder.add_actuator("j", "affine", name="new", gains=gains, activation=activation)
+    old, new = builder.actuators.values()
+    for name, value in ACTUATOR.items():
+        expected = DYNAMICS_CODES[value] if name == "dynamics" else value
+        assert getattr(old, name) == getattr(new, name) == expected
+
+
 def test_terrain():
     ground = sim.terrain.generate([sim.terrain.Stairs(rise=0.1, tread=0.5)], size=5.0)
     builder = sim.ModelBuilder()
@@ -105,6 +127,8 @@ def test_both_forms_at_once_are_refused():
     refuses(lambda: builder.add_ground(friction=0.5, surface=sim.Surface()), "add_ground", "friction", "surface")
     with raises_naming("add_joint", "damping", "spring"):
         builder.add_joint("j", "revolute", child="a", damping=0.5, spring=sim.Spring())
+    with raises_naming("add_actuator", "kp", "gains"):
+        builder.add_actuator("j", "position", kp=1.0, gains=sim.Gains())
 
 
 def test_unknown_keywords_stay_an_error():

@@ -1,4 +1,4 @@
-"""Surface, Limits and Spring: what they refuse, where their values go, and what a method doesn't take."""
+"""Properties that the builder takes together: what they refuse, where they go, and what a method doesn't take."""
 
 import numpy as np
 import pytest
@@ -48,6 +48,22 @@ INF, NAN = np.inf, np.nan
         (sim.Spring, {"damping": (-1.0, 2.0)}, "damping is -1.0"),
         (sim.Spring, {"rest": INF}, "rest is inf; it must be a finite number"),
         (sim.Spring, {"rest": (2, 1)}, r"rest is \(2, 1\); it must be a finite number, or two in ascending order"),
+        (sim.Gains, {"kp": INF}, "kp is inf; it must be finite and not negative"),
+        (sim.Gains, {"kd": -1.0}, "kd is -1.0; it must be finite and not negative"),
+        (sim.Gains, {"gain": NAN}, "gain is nan; it must be finite"),
+        (sim.Gains, {"offset": "3"}, "offset is '3'; it must be one number"),
+        (sim.Gains, {"kp_per_input": INF}, "kp_per_input is inf"),
+        (sim.Gains, {"kd_per_input": NAN}, "kd_per_input is nan"),
+        (sim.Activation, {"kind": "lag"}, "unknown kind 'lag'; known are none, integrator, filter, filterexact"),
+        (sim.Activation, {"kind": ["filter"]}, r"kind is \['filter'\]; it must be a name"),
+        (sim.Activation, {"kind": "filter"}, "a filter needs a time_constant"),
+        (sim.Activation, {"kind": "filter", "time_constant": -1.0}, "time_constant is -1.0"),
+        (sim.Activation, {"kind": "integrator", "time_constant": 0.1}, "time_constant is 0.1, but only filters have"),
+        (sim.Activation, {"kind": "integrator", "range": (1.0, 1.0)}, r"range is \(1.0, 1.0\); the first must be less"),
+        (sim.Activation, {"kind": "integrator", "range": 1.0}, "range is 1.0; it must be two numbers"),
+        (sim.Activation, {"kind": "integrator", "early": "no"}, "early is 'no'; it must be True or False"),
+        (sim.Activation, {"early": True}, "range and early are of actuators with a state"),
+        (sim.Activation, {"range": (0.0, INF)}, "range and early are of actuators with a state"),
     ],
 )
 def test_refused_values(kind, values, message):
@@ -61,6 +77,8 @@ def test_values_become_numbers_and_stay():
     assert sim.Limits(np.int64(-1), 1) == sim.Limits(-1.0, 1.0)
     assert sim.Spring(stiffness=[1, 2], rest=np.array(0.5)) == sim.Spring(stiffness=(1.0, 2.0), rest=0.5)
     assert hash(sim.Spring(stiffness=[1, 2])) == hash(sim.Spring(stiffness=(1.0, 2.0)))
+    assert sim.Gains(np.float32(2), 1) == sim.Gains(kp=2.0, kd=1.0)
+    assert sim.Activation("integrator", range=[0, 1]) == sim.Activation("integrator", range=(0.0, 1.0))
     with pytest.raises(AttributeError):
         sim.Surface().friction = 0.3  # type: ignore[misc]
 

@@ -109,7 +109,7 @@ def test_controls_are_those_of_the_model():
     builder = sim.ModelBuilder()
     builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
     builder.add_joint("hinge", "revolute", child="bob", limits=sim.Limits(-2.0, 1.0))
-    builder.add_actuator("hinge", "position", kp=10.0, control_range=(-1.0, 0.5))
+    builder.add_actuator("hinge", "position", gains=sim.Gains(kp=10.0), control_range=(-1.0, 0.5))
     servo = so.Problem(sim.Simulator(builder.finalize("float64"), 0.01, device="cpu"), 3, [so.Effort()])
     assert (servo.space.dofs, servo.space.low[0], servo.space.high[0]) == (None, -1.0, 0.5)
     assert (servo.motion(torch.full((1, 3), 0.4, dtype=torch.float64)).q[-1] > 0.0).all()

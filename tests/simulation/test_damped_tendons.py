@@ -17,7 +17,7 @@ def wheel(kd: float, damping: float = 0.0) -> sim.Model:
     builder.add_link("wheel", mass=1.0, inertia=(INERTIA, INERTIA, INERTIA))
     builder.add_joint("axle", "revolute", parent="world", child="wheel", axis=(0, 0, 1))
     builder.add_fixed_tendon("belt", {"axle": COEFFICIENT}, spring=sim.Spring(damping=damping))
-    builder.add_actuator(None, "velocity", tendon="belt", name="drive", kd=kd, gear=2.0)
+    builder.add_actuator(None, "velocity", tendon="belt", name="drive", gains=sim.Gains(kd=kd), gear=2.0)
     return builder.finalize("float64")
 
 

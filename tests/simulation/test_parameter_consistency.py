@@ -28,8 +28,12 @@ def model() -> sim.Model:
         )  # fmt: skip
     scene.add_link("tip", mass=0.0, inertia=(0.0, 0.0, 0.0))
     scene.add_joint("tip_hinge", "revolute", child="tip", parent="lower", axis=(0.0, 1.0, 0.0), armature=0.01)
-    scene.add_actuator("upper_hinge", "position", kp=10.0, kd=1.0, control_range=(-1.0, 1.0), name="motor")
-    scene.add_actuator("lower_hinge", dynamics="filter", time_constant=0.1, act_range=(-2.0, 2.0), name="filter")
+    scene.add_actuator(
+        "upper_hinge", "position", gains=sim.Gains(kp=10.0, kd=1.0), control_range=(-1.0, 1.0), name="motor"
+    )
+    scene.add_actuator(
+        "lower_hinge", activation=sim.Activation("filter", time_constant=0.1, range=(-2.0, 2.0)), name="filter"
+    )
     return scene.finalize("float64")
 
 

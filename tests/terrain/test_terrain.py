@@ -126,7 +126,7 @@ def test_a_quadruped_stands_on_the_highest_step() -> None:
     ground.add_to(scene, surface=sim.Surface(friction=0.8))
     scene.add_urdf(quadruped.QUADRUPED_URDF, floating_base=True)
     for joint in quadruped.joint_names():
-        scene.add_actuator(joint, "position", kp=100.0, kd=2.0)
+        scene.add_actuator(joint, "position", gains=sim.Gains(kp=100.0, kd=2.0))
     model = scene.finalize()
     q0 = model.q0.copy()
     q0[:3], q0[7:] = ground.origins[0, 0] + (0.0, 0.0, quadruped.standing_height()), quadruped.standing_legs()

@@ -86,8 +86,8 @@ def driven() -> sim.Model:
     """Two joints each on their own, one servo that saturates, a drive, a motor beyond its limit, and one within."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -9.81))
     kinds = {
-        "servo": {"kind": "position", "kp": 300.0, "kd": 4.0, "gear": 1.5, "force_limit": 20.0},
-        "drive": {"kind": "velocity", "kd": 6.0, "gear": 0.7, "control_range": (-1.0, 1.5)},
+        "servo": {"kind": "position", "gains": sim.Gains(kp=300.0, kd=4.0), "gear": 1.5, "force_limit": 20.0},
+        "drive": {"kind": "velocity", "gains": sim.Gains(kd=6.0), "gear": 0.7, "control_range": (-1.0, 1.5)},
         "weak": {"kind": "torque", "force_limit": 2.0, "gear": 3.0},
         "motor": {"kind": "torque"},
     }
@@ -140,10 +140,10 @@ def test_forces_on_joints_without_actuators_are_zero():
 def filtered() -> tuple[sim.Simulator, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Two servos of which one has a state, with q, qd, act and inputs of three steps in two worlds."""
     builder = sim.ModelBuilder()
-    for name, options in (("a", {}), ("b", {"dynamics": "filter", "time_constant": 0.05})):
+    for name, activation in (("a", sim.Activation()), ("b", sim.Activation("filter", time_constant=0.05))):
         builder.add_link(name, mass=1.0, com=(0.1, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
         builder.add_joint(f"{name} joint", "revolute", child=name, axis=(0.0, 1.0, 0.0))
-        builder.add_actuator(f"{name} joint", "position", kp=30.0, name=name, **options)
+        builder.add_actuator(f"{name} joint", "position", name=name, gains=sim.Gains(kp=30.0), activation=activation)
         builder.add_sensor(f"{name} force", "actuator_force", name)
     simulator = sim.Simulator(builder.finalize(), DT, 2, "cpu")
     start, control = torch.zeros(2, 2), torch.tensor([0.3, -0.2]).expand(3, 2, 2)

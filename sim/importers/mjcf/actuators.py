@@ -8,6 +8,7 @@ from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.tree import joint_type
+from sim.model.builder.properties import ACTUATOR_FIELDS, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
@@ -203,6 +204,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
+        options = in_groups(ACTUATOR_FIELDS, options)
         return builder.add_actuator(kind=ACTUATOR_KIND_NAMES[law.kind], name=name, **driven, **options)
 
 

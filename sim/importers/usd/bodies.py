@@ -22,7 +22,7 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.stage import Kind, moving_attributes
-from sim.model.builder.properties import JOINT_FIELDS, in_groups
+from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
@@ -170,14 +170,13 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     found += _further_actuators(reader)
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
+        properties = {name: getattr(actuator, name) for name in ACTUATOR_FIELDS}
+        properties["dynamics"] = dynamics[actuator.dynamics]
         reader.add(
             path, reader.builder.add_actuator, kind=ACTUATOR_KIND_NAMES[actuator.kind],
             name=reader.unique(actuator.name, path, reader.builder.actuators),
-            gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
-            kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
-            force_limit=actuator.force_range, control_range=actuator.control_range,
-            dynamics=dynamics[actuator.dynamics], time_constant=actuator.time_constant, act_range=actuator.act_range,
-            act_early=actuator.act_early, **driven,
+            gear=actuator.gear, force_limit=actuator.force_range, control_range=actuator.control_range, **driven,
+            **reader.add(path, in_groups, ACTUATOR_FIELDS, properties),
         )  # fmt: skip
 
 

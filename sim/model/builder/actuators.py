@@ -1,9 +1,13 @@
 """Actuators of a world."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import number, require_names, two_numbers
+from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, Gains
+from sim.model.checks import number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
@@ -13,6 +17,7 @@ from warp_kernels import types as codes
 class Actuators(WorldSpec):
     """The method of :class:`sim.ModelBuilder` for actuators."""
 
+    @deprecated_keywords(ACTUATOR_FIELDS)
     def add_actuator(
         self,
         joint: str | None = None,
@@ -26,18 +31,10 @@ class Actuators(WorldSpec):
         adhesion: str | None = None,
         name: str | None = None,
         gear: float = 1.0,
-        kp: float = 0.0,
-        kd: float = 0.0,
-        gain: float = 0.0,
-        offset: float = 0.0,
-        kp_per_input: float = 0.0,
-        kd_per_input: float = 0.0,
+        gains: Gains = NO_GAINS,
+        activation: Activation = NO_ACTIVATION,
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
-        dynamics: str = "none",
-        time_constant: float = 0.0,
-        act_range: tuple[float, float] = (-np.inf, np.inf),
-        act_early: bool = False,
     ) -> str:
         """Drive a joint, a tendon, a frame or contacts; the simulator takes its input u in ``control``.
 
@@ -58,11 +55,7 @@ class Actuators(WorldSpec):
         - As an adhesion it pulls the contacts of a link together with g F, shared equally. A contact counts where its
           distance is less than ``contact_margin`` and ``contact_gap`` of both geometries together.
 
-        With ``dynamics`` the actuator has a state w, part of :attr:`sim.State.act`, which takes the place of u in F:
-
-        - "integrator": its rate is u.
-        - "filter": its rate is (u - w) / time_constant, in explicit steps.
-        - "filterexact": likewise, in exact steps.
+        With an activation the actuator has a state w, part of :attr:`sim.State.act`, which replaces u in F.
 
         Args:
             joint: name of a joint that was added before.
@@ -75,19 +68,11 @@ class Actuators(WorldSpec):
             adhesion: name of a link, in place of a joint.
             name: unique name; that of the joint, tendon, frame or link if left out.
             gear: g; not zero.
-            kp: position gain of a "position" or "affine" actuator.
-            kd: velocity gain of a "position", "velocity" or "affine" actuator.
-            gain: force per unit of input of an "affine" actuator, as are the next three, which may have either sign.
-            offset: its force at no input, in position zero and at rest [N m or N].
-            kp_per_input: what one unit of input adds to kp.
-            kd_per_input: what one unit of input adds to kd: a damper whose strength is its input.
+            gains: kp, kd and the other gains of the law; see :class:`sim.Gains` for those of each kind.
+            activation: how a state of the actuator follows its input. Default: no state.
             force_limit: largest F either way [N m or N], or least and greatest F; None for the joint's ``effort`` (of a
                 URDF file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
             control_range: least and greatest input; u is clamped between them.
-            dynamics: "none", "integrator", "filter" or "filterexact".
-            time_constant: of a filter [s].
-            act_range: least and greatest state, between which it is clamped after each step.
-            act_early: whether F is that of the state after the step.
 
         Returns:
             the name.
@@ -95,16 +80,16 @@ class Actuators(WorldSpec):
         Raises:
             ModelError: for a duplicate name, an unknown joint or tendon, several or nothing to drive, a joint that is
                 neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain,
-                values that are negative or not finite, an empty range, and one of forces with a single infinite bound.
+                a gear of zero, an empty range, and a range of forces with a single infinite bound.
         """
         name = str(joint or tendon or frame or adhesion) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
         driven = {"joint": joint, "tendon": tendon, "frame": frame, "adhesion": adhesion, "reference": reference}
         given = {label: value for label, value in driven.items() if value is not None}
-        require_names(where, kind=kind, dynamics=dynamics, **given)
-        if dynamics not in DYNAMICS_CODES:
-            raise ModelError(f"{where}: unknown dynamics '{dynamics}'; known are {', '.join(DYNAMICS_CODES)}")
+        require_names(where, kind=kind, **given)
+        require_type(f"{where}: gains", gains, Gains, "a sim.Gains")
+        require_type(f"{where}: activation", activation, Activation, "a sim.Activation")
         axes = [
             finite(f"{where}: {label}", axis, (3,))
             for label, axis in (("force_axis", force_axis), ("torque_axis", torque_axis))
@@ -132,19 +117,14 @@ class Actuators(WorldSpec):
             torque_axis=axes[1],
             kind=ACTUATOR_CODES[kind],
             gear=gear,
-            kp=number(where, "kp", kp),
-            kd=number(where, "kd", kd),
-            gain=number(where, "gain", gain),
-            offset=number(where, "offset", offset),
-            kp_per_input=number(where, "kp_per_input", kp_per_input),
-            kd_per_input=number(where, "kd_per_input", kd_per_input),
+            **asdict(gains),
             force_centre=force_centre,
             force_limit=force_limit,
             control_range=two_numbers(where, "control_range", control_range),
-            dynamics=DYNAMICS_CODES[dynamics],
-            time_constant=number(where, "time_constant", time_constant),
-            act_range=two_numbers(where, "act_range", act_range),
-            act_early=act_early,
+            dynamics=DYNAMICS_CODES[activation.kind],
+            time_constant=activation.time_constant,
+            act_range=activation.range,
+            act_early=activation.early,
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec

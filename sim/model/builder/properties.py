@@ -1,4 +1,4 @@
-"""Properties of geometries, joints and tendons that the builder takes together, as frozen dataclasses."""
+"""Properties of geometries, joints, tendons and actuators that the builder takes together, as frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number, require_type, two_numbers
+from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type, two_numbers
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import LEAST_INTEGER, finite_and_not_negative
-from sim.model.specs import FRICTION_RULES
+from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,99 @@ class Spring:
             object.__setattr__(self, "rest", lower if one else (lower, upper))
 
 
-# Where the properties of a geometry, joint or tendon stand, by the names that they have as parameters and in files.
+@dataclass(frozen=True)
+class Gains:
+    """Gains of an actuator's force law, see :meth:`sim.ModelBuilder.add_actuator`.
+
+    Each is also a parameter of the model, with gradients: ``actuator_kp`` and so on.
+
+    Attributes:
+        kp: position gain of a "position" or "affine" actuator; not negative.
+        kd: velocity gain of a "position", "velocity" or "affine" actuator; not negative.
+        gain: force per unit of input of an "affine" actuator.
+        offset: force of an "affine" actuator with zero input, at position zero and at rest [N m or N].
+        kp_per_input: increase of kp per unit of input of an "affine" actuator.
+        kd_per_input: likewise of kd: a damper whose strength is its input.
+
+    Raises:
+        ModelError: for values that aren't finite, and a negative kp or kd.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.01, 0.01))
+        >>> _ = scene.add_joint("elbow", "revolute", child="arm")
+        >>> scene.add_actuator("elbow", "position", gains=sim.Gains(kp=60.0, kd=1.0))
+        'elbow'
+    """
+
+    kp: float = 0.0
+    kd: float = 0.0
+    _: KW_ONLY
+    gain: float = 0.0
+    offset: float = 0.0
+    kp_per_input: float = 0.0
+    kd_per_input: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = "Gains"
+        for label in ("kp", "kd"):
+            _set_not_negative(self, where, label)
+        for label in ("gain", "offset", "kp_per_input", "kd_per_input"):
+            value = _set_number(self, where, label)
+            if not np.isfinite(value):
+                raise ModelError(f"{where}: {label} is {value}; it must be finite")
+
+
+@dataclass(frozen=True)
+class Activation:
+    """Activation dynamics of an actuator: a state w, which follows the input u and replaces it in the force law.
+
+    The states are :attr:`sim.State.act`.
+
+    Attributes:
+        kind: "integrator", whose rate is u; "filter", whose rate is (u - w) / time_constant, in explicit steps;
+            "filterexact", likewise, in exact steps; or "none" for no state.
+        time_constant: time constant of a filter [s].
+        range: least and greatest state, to which it is clamped after each step.
+        early: whether the force is that of the state after the step.
+
+    Raises:
+        ModelError: for an unknown kind, a filter without a time constant, a range that is empty, and what the kind
+            doesn't have.
+
+    Example:
+        >>> import sim
+        >>> lag = sim.Activation("filterexact", time_constant=0.05, range=(-1.0, 1.0))
+    """
+
+    kind: str = "none"
+    _: KW_ONLY
+    time_constant: float = 0.0
+    range: tuple[float, float] = (-np.inf, np.inf)
+    early: bool = False
+
+    def __post_init__(self) -> None:
+        where = "Activation"
+        require_names(where, kind=self.kind)
+        require_flags(where, early=self.early)
+        if self.kind not in DYNAMICS_CODES:
+            raise ModelError(f"{where}: unknown kind '{self.kind}'; known are {', '.join(DYNAMICS_CODES)}")
+        _set_not_negative(self, where, "time_constant")
+        if self.kind.startswith("filter"):
+            if self.time_constant == 0.0:
+                raise ModelError(f"{where}: a filter needs a time_constant")
+        elif self.time_constant != 0.0:
+            raise ModelError(f"{where}: time_constant is {self.time_constant}, but only filters have one")
+        lower, upper = two_numbers(where, "range", self.range)
+        if not lower < upper:
+            raise ModelError(f"{where}: range is ({lower}, {upper}); the first must be less than the second")
+        if self.kind == "none" and (self.early or np.isfinite(lower) or np.isfinite(upper)):
+            raise ModelError(f"{where}: range and early are of actuators with a state; choose another kind than 'none'")
+        object.__setattr__(self, "range", (lower, upper))
+
+
+# The group and field of each property, by its name in version 0.1, which importers use too.
 SURFACE_FIELDS = {
     "friction": "surface.friction", "restitution": "surface.restitution",
     "torsional_friction": "surface.torsional_friction", "rolling_friction": "surface.rolling_friction",
@@ -216,14 +308,21 @@ TENDON_FIELDS = {
     "limit_margin": "limits.margin", "limit_softness": "limits.softness", "stiffness": "spring.stiffness",
     "damping": "spring.damping", "rest_length": "spring.rest",
 }  # fmt: skip
-GROUPS: dict[str, type] = {"surface": Surface, "limits": Limits, "spring": Spring}
+ACTUATOR_FIELDS = {
+    "kp": "gains.kp", "kd": "gains.kd", "gain": "gains.gain", "offset": "gains.offset",
+    "kp_per_input": "gains.kp_per_input", "kd_per_input": "gains.kd_per_input", "dynamics": "activation.kind",
+    "time_constant": "activation.time_constant", "act_range": "activation.range", "act_early": "activation.early",
+}  # fmt: skip
+GROUPS: dict[str, type] = {
+    "surface": Surface, "limits": Limits, "spring": Spring, "gains": Gains, "activation": Activation,
+}  # fmt: skip
 
 
 def in_groups(fields: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of the builder with flat properties put into their dataclasses.
 
     Args:
-        fields: ``SURFACE_FIELDS``, ``JOINT_FIELDS`` or ``TENDON_FIELDS``.
+        fields: ``SURFACE_FIELDS``, ``JOINT_FIELDS``, ``TENDON_FIELDS`` or ``ACTUATOR_FIELDS``.
         values: properties by the names in ``fields``, and other arguments, which stay as they are.
 
     Raises:
@@ -263,3 +362,4 @@ def _set_compliance(record: Surface | Limits, where: str, what: str) -> None:
 
 
 DEFAULT_SURFACE, NO_LIMITS, NO_SPRING = Surface(), Limits(), Spring()
+NO_GAINS, NO_ACTIVATION = Gains(), Activation()

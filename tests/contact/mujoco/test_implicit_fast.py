@@ -53,7 +53,7 @@ def test_a_stiff_servo_stays_stable():
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
     link = builder.add_link("arm", mass=1.0, com=(0.5, 0, 0), inertia=np.eye(3) * 0.01)
     builder.add_joint("hinge", "continuous", child=link)
-    builder.add_actuator("hinge", "velocity", kd=500.0)
+    builder.add_actuator("hinge", "velocity", gains=sim.Gains(kd=500.0))
     model = builder.finalize("float64")
     speeds = []
     for integrator in ("euler", "implicitfast"):
