@@ -265,7 +265,7 @@ NOTES = {
             "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
             "before": '<option><flag override="enable"/></option>',
         },
-        r"3 things are not as in MuJoCo:\n  - ignored: springs .*\n  - left out: adhesion .*\n  - ignored: o_margin",
+        r"3 things are not as in MuJoCo:\n  - ignored: springs .*\n  - ignored: adhesion .*\n  - ignored: o_margin",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},

@@ -121,7 +121,7 @@ def test_the_exact_gradient_is_checked():
     simulator = sim.Simulator(pushing(), DT, contact=options(0.1))
     report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["qd"], steps=20)
     assert not report.wrong
-    assert "gradient_smoothing is left out" in str(report)
+    assert "gradient_smoothing is ignored" in str(report)
 
 
 def test_the_motion_is_the_same():
