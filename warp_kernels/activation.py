@@ -1,9 +1,8 @@
-"""States of actuators: how they follow their inputs, what goes into the laws of force, and how they are kept along a
-trajectory.
+"""States of actuators: their dynamics, their contribution to forces, and their checkpoints along a trajectory.
 
 An actuator with the state w and the input u, clamped to its range, has the rate ``w' = u`` as an integrator and ``w' =
 (u - w) / T`` as a filter. A step of h adds ``h w'``; the exact step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w
-is clamped to its range. The force is that of w before the step, or after it where the actuator is early. (MuJoCo's
+is clamped to its range. The force is that of w before the step, or after it if the actuator is early. (MuJoCo's
 documentation, *Computation*, "Actuation model".) The adjoint of this is Warp's own; :mod:`warp_kernels.checkpoint`
 keeps the rest of the state.
 """
@@ -20,13 +19,13 @@ from warp_kernels.constraints.shared import row_functions
 from warp_kernels.records import SLOT
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, kernel_module
 
-# MuJoCo's least time constant [s].
+# MuJoCo's smallest time constant [s].
 SHORTEST = 1e-15
 
 
 @functools.cache
 def activation_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision over (actuator, world), and one over (state, world)."""
+    """Return the kernels for one precision over (actuator, world), and one over (state, world)."""
     common = row_functions(scalar)
     module = kernel_module("activation", scalar, inlined=True)
     one = scalar(1.0)
@@ -51,7 +50,10 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         control: wp.array2d(dtype=scalar),
         act_rate: wp.array2d(dtype=scalar),
     ):
-        """act_rate: [world, state]; control: what goes into the law of an actuator without a state [world, actuator]."""
+        """Compute rates of states and inputs of force laws.
+
+        act_rate: [world, state]; control: input of the law of an actuator without a state [world, actuator].
+        """
         i, world = wp.tid()
         lower = common.value_of(actuator_control_lower, world, i)
         u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
@@ -81,7 +83,10 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         control: wp.array2d(dtype=scalar),
         act_next: wp.array2d(dtype=scalar),
     ):
-        """act_next: the states after the step [world, state]; control: as in ``activation_rates``, of those with a state."""
+        """Advance the states and compute inputs of force laws.
+
+        act_next: the states after the step [world, state]; control: as in ``activation_rates``, of those with a state.
+        """
         i, world = wp.tid()
         at = actuator_state[i]
         if at < 0:
@@ -106,7 +111,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         act_to: wp.array2d(dtype=scalar),
     ):
-        """Over (state, world): states, or rates. A copy by Warp itself would take gradients along."""
+        """Copy states, or rates, over (state, world). A copy by Warp itself would take gradients along."""
         at, world = wp.tid()
         act_to[world, at] = act_from[world, at]
 
@@ -121,7 +126,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         act_there: wp.array2d(dtype=scalar),
     ):
-        """Over (state, world): the state at a stage of a Runge-Kutta step."""
+        """Compute the state at a stage of a Runge-Kutta step, over (state, world)."""
         at, world = wp.tid()
         act_there[world, at] = act_first[world, at] + share * dt * act_rate[world, at]
 
@@ -136,7 +141,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world, none with an adjoint."""
+    """Return the kernels for one precision, one thread per world, none with an adjoint."""
     kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     module = kernel_module("activation_checkpoint", scalar)
 
@@ -151,7 +156,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         act: wp.array2d(dtype=scalar),
     ):
-        """Zeros in a world that is left out."""
+        """Load states; zeros in a world without gradients."""
         world = wp.tid()
         at = first_world + world
         step = cursor[wp.static(STEP)]
@@ -173,7 +178,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         cursor: wp.array(dtype=int),
         act_next: wp.array2d(dtype=scalar),
     ):
-        """After ``store_state``; a state that isn't finite makes its world bad as one of its coordinates does."""
+        """Store states after ``store_state``; a non-finite state marks its world as bad like a coordinate does."""
         world = wp.tid()
         at = first_world + world
         step = cursor[wp.static(STEP)] + 1
@@ -201,7 +206,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         act_next_bar: wp.array2d(dtype=scalar),
     ):
-        """As ``load_adjoint``."""
+        """Load the adjoint of states, see ``load_adjoint``."""
         world = wp.tid()
         at = first_world + world
         step = cursor[wp.static(STEP)] + 1
@@ -225,7 +230,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         carried_act: wp.array2d(dtype=scalar),
         last_bad_step: wp.array(dtype=int),
     ):
-        """As ``store_adjoint``."""
+        """Store the adjoint of states, see ``store_adjoint``."""
         world = wp.tid()
         for i in range(act_bar.shape[1]):
             carried_act[world, i] = act_bar[world, i]

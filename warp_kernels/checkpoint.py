@@ -1,10 +1,11 @@
-"""Between a trajectory and the working state of one step: load, store, and the same on the way back.
+"""Checkpoints: load and store the working state of a step, forward and in the backward pass.
 
-A captured step must not hold the addresses of the caller's arrays. These kernels read them from a small table of
-pointers (:mod:`warp_kernels.records`), and the step index from a cursor, so that one captured graph serves every rollout and every step.
+A captured step must not contain the addresses of the caller's arrays. These kernels read them from a small table of
+pointers (:mod:`warp_kernels.records`), and the step index from a cursor, so that one captured graph serves every
+rollout and every step.
 
 A trajectory stores the state before every step whose index is a multiple of the interval, and the last one. The states
-between two stored ones live in arrays of their own, which each stretch uses again.
+between two stored ones are in separate arrays, which each interval reuses.
 """
 
 import functools
@@ -21,15 +22,15 @@ from warp_kernels.types import kernel_module, warp_types
 
 # Stages of a Runge-Kutta step whose velocities are kept.
 KEPT_STAGES = 3
-# Places in the cursor: the step, the interval between stored states, the number of steps.
+# Indices in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
 
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world or per constraint and world, none with an adjoint.
+    """Return the kernels for one precision, one thread per world or per constraint and world, none with an adjoint.
 
-    ``first_world`` is the place of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
+    ``first_world`` is the index of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
     rows = trajectory_row_functions(scalar)
@@ -38,12 +39,12 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_stored(step: int, cursor: wp.array(dtype=int)):
-        """Whether the state before a step is one that the trajectory stores."""
+        """Return whether the trajectory stores the state before a step."""
         return step % cursor[wp.static(INTERVAL)] == 0 or step == cursor[wp.static(STEPS)]
 
     @wp.func
     def state_row(step: int, cursor: wp.array(dtype=int)):
-        """Row of the state before a step, among the stored ones or among those between two of them."""
+        """Return the row of the state before a step, among the stored ones or among those between two of them."""
         interval = cursor[wp.static(INTERVAL)]
         if is_stored(step, cursor):
             return (step + interval - 1) // interval
@@ -51,14 +52,16 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def state_address(slot: int, step: int, table: wp.array(dtype=wp.uint64), cursor: wp.array(dtype=int)):
-        """Address of the array that has the state before a step; ``slot`` is that of the stored states."""
+        """Return the address of the array that has the state before a step; ``slot`` is that of the stored states."""
         if is_stored(step, cursor):
             return table[slot]
         return table[slot + wp.static(BETWEEN)]
 
     @wp.func
     def row_norm(values: wp.array2d(dtype=scalar), world: int):
-        """Euclidean norm of a world's values, squares in double precision: those of single precision soon overflow."""
+        """Return the Euclidean norm of a world's values, with squares in double precision: those of single precision
+        soon overflow.
+        """
         total = wp.float64(0.0)
         for i in range(values.shape[1]):
             value = wp.float64(values[world, i])
@@ -67,7 +70,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_left_out(world: int, total_worlds: int, table: wp.array(dtype=wp.uint64)):
-        """Whether a world gets no gradient; ``world`` is among all of the trajectory."""
+        """Return whether a world gets no gradient; ``world`` is its index in the trajectory."""
         address = table[wp.static(SLOT.left_out)]
         if address == wp.uint64(0):
             return False
@@ -92,7 +95,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         tau: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
     ):
-        """A world that is left out rests at q0: with an adjoint of zero, it adds nothing to any gradient."""
+        """Load the state. A world without gradients rests at q0: with an adjoint of zero, it adds nothing to any
+        gradient.
+        """
         world = wp.tid()
         if is_left_out(first_world + world, total_worlds, table):
             for i in range(q.shape[1]):
@@ -133,8 +138,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         largest_residual: wp.array(dtype=scalar),
         total_overflow: wp.array(dtype=int),
     ):
-        """Where the table has a place for it, the number of a world's first bad state is kept, or -1: one with a coordinate beyond
-        ``largest_q``, a velocity beyond ``largest_qd``, or what is no number.
+        """Store the state, and if the table has a slot for it, the index of a world's first bad state, or -1: one with
+        a coordinate beyond ``largest_q``, a velocity beyond ``largest_qd``, or NaN.
         """
         world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
@@ -169,7 +174,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         previous_impulse: wp.array2d(dtype=vec3),
         previous_key: wp.array2d(dtype=wp.vec4i),
     ):
-        """Impulses and keys of the constraints of the step before (see :mod:`warp_kernels.solver.warm_start`)."""
+        """Load impulses and keys of the previous step's constraints (see :mod:`warp_kernels.solver.warm_start`)."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
@@ -196,7 +201,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         impulse: wp.array2d(dtype=vec3),
         constraint_key: wp.array2d(dtype=wp.vec4i),
     ):
-        """Impulses and keys after the step; zeros where there is no constraint."""
+        """Store impulses and keys after the step; zeros for absent constraints."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
@@ -222,7 +227,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """What later steps carry back to the impulses of this one, plus what the loss says of them directly."""
+        """Add the loss's direct derivative to the adjoint of this step's impulses from later steps."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         value = carried_impulse[constraint, world]
@@ -256,10 +261,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_next_bar: wp.array2d(dtype=scalar),
         qd_next_bar: wp.array2d(dtype=scalar),
     ):
-        """What later steps carry back to the state after this one, plus what the loss says of it directly; of a world that
-        is left out, nothing.
+        """Load the adjoint of the state after this step: from later steps, plus the loss's direct derivative; zero for
+        a world without gradients.
 
-        Where the table has a place for them, the norms of both parts are written there.
+        If the table has a slot for them, the norms of both parts are written there.
         """
         world = wp.tid()
         if is_left_out(first_world + world, total_worlds, table):
@@ -298,7 +303,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         carried_qd: wp.array2d(dtype=scalar),
         last_bad_step: wp.array(dtype=int),
     ):
-        """last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 as long as there is none."""
+        """Store the adjoint. last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 if there
+        is none.
+        """
         world = wp.tid()
         step = cursor[wp.static(STEP)]
         rows.copy_row(q_bar, world, carried_q)
@@ -315,7 +322,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def stage_row(number: int, cursor: wp.array(dtype=int)):
-        """Row of a stage among those of all steps, or of one where not all states are stored."""
+        """Return the row of a stage among those of all steps, or of one if not all states are stored."""
         step = cursor[wp.static(STEP)]
         if cursor[wp.static(INTERVAL)] > 1:
             step = 0
@@ -332,7 +339,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         cursor: wp.array(dtype=int),
         qd_solved: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: keep the velocities that a stage of the step at the cursor has found, if there is room for them."""
+        """Store the velocities of a stage of the step at the cursor, if there is an array for them, over worlds."""
         world = wp.tid()
         row = stage_row(number, cursor)
         rows.store_row(table[wp.static(SLOT.stages)], row, total_worlds, first_world, world, qd_solved)
@@ -349,7 +356,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         qd_solved: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: what :func:`store_stage` has kept; of a world that is left out, zeros."""
+        """Load the velocities of :func:`store_stage`; zeros for a world without gradients, over worlds."""
         world = wp.tid()
         address = table[wp.static(SLOT.stages)]
         if is_left_out(first_world + world, total_worlds, table):
@@ -367,7 +374,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         cursor: wp.array(dtype=int),
         qd_solved: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: keep the velocities that the law has found in the step at the cursor, if there is room for them."""
+        """Store the velocities of the constraint solution of the step at the cursor, if there is an array for them,
+        over worlds.
+        """
         world = wp.tid()
         step = cursor[wp.static(STEP)]
         rows.store_row(table[wp.static(SLOT.solved)], step, total_worlds, first_world, world, qd_solved)
@@ -383,7 +392,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         qd_solved_bar: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: add what the loss says of these velocities directly; of a world that is left out, nothing."""
+        """Add the loss's direct derivative in these velocities; zero for a world without gradients, over worlds."""
         world = wp.tid()
         if not is_left_out(first_world + world, total_worlds, table):
             step = cursor[wp.static(STEP)]
@@ -396,7 +405,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         total: wp.array(dtype=scalar),
     ):
-        """total += value, over flat arrays."""
+        """Add value to total, over flat arrays."""
         i = wp.tid()
         total[i] += value[i]
 

@@ -1,4 +1,4 @@
-"""Rows of a trajectory's arrays, which kernels know by address, and rows of a shard's own arrays."""
+"""Rows of a trajectory's arrays, which kernels access by address, and rows of a shard's own arrays."""
 
 import functools
 from types import SimpleNamespace
@@ -15,16 +15,16 @@ RECORDING_HEADERS = ("recording.h",)
 
 @wp.func
 def row_address(address: wp.uint64, row: int, total_worlds: int, size: int):
-    """Where a row of a trajectory's array begins; ``size`` is that of a world in it, in bytes.
+    """Return the address of a row of a trajectory's array; ``size`` is that of a world in it, in bytes.
 
-    An array of all rows would have a stride of 32 bits from row to row, which 2 GiB are too many for.
+    An array of all rows would have a stride of 32 bits from row to row, which 2 GiB exceed.
     """
     return address + wp.uint64(row) * wp.uint64(total_worlds) * wp.uint64(size)
 
 
 @functools.cache
 def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     vec3 = warp_types(scalar).vec3
     number = wp.types.type_size_in_bytes(scalar)
     rows = wp.array2d(dtype=scalar)
@@ -43,27 +43,27 @@ def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def vector_row(address: wp.uint64, row: int, total_worlds: int, count: int):
-        """A row of a trajectory's vectors [total_worlds, count]."""
+        """Return a row of a trajectory's vectors [total_worlds, count]."""
         start = row_address(address, row, total_worlds, count * wp.static(3 * number))
         return wp.array(ptr=start, shape=(total_worlds, count), dtype=vec3)
 
     @wp.func
     def key_row(address: wp.uint64, row: int, total_worlds: int, count: int):
-        """The same of keys."""
+        """Return a row of a trajectory's keys."""
         start = row_address(address, row, total_worlds, count * wp.static(wp.types.type_size_in_bytes(wp.vec4i)))
         return wp.array(ptr=start, shape=(total_worlds, count), dtype=wp.vec4i)
 
     @native.func_native()
     def load_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Read a world's values, zeros where there is no array."""
+        """Read a world's values, zeros if there is no array."""
 
     @native.func_native()
     def add_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Add what a trajectory has to a world's values, nothing where there is no array."""
+        """Add a trajectory's values to a world's, nothing if there is no array."""
 
     @native.func_native()
     def store_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Write a world's values where there is an array for them."""
+        """Write a world's values if there is an array for them."""
 
     @native.func_native()
     def copy_row(source: rows, world: int, target: rows):
@@ -71,11 +71,11 @@ def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
 
     @native.func_native()
     def is_finite_row(values: rows, world: int) -> bool:
-        """Whether all values of a world are finite."""
+        """Return whether all values of a world are finite."""
 
     @native.func_native()
     def is_row_within(values: rows, world: int, limit: scalar) -> bool:
-        """Return whether no value of a world is greater than a finite limit, either way, or not a number."""
+        """Return whether the magnitude of all values of a world is within a finite limit, and none is NaN."""
 
     return SimpleNamespace(
         read=read,

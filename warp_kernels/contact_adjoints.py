@@ -1,4 +1,4 @@
-"""Zeros for the adjoints of the contacts that there are: most slots are empty, and nothing reads theirs."""
+"""Zeroing of the adjoints of existing contacts only: most slots are empty, and nothing reads theirs."""
 
 import functools
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from warp_kernels.variants import looped_over_slots
 
 @functools.cache
 def contact_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernel ``clear_contacts`` of one precision, over (slot, world), or worlds if ``looping``."""
+    """Return the kernel ``clear_contacts`` for one precision, over (slot, world), or worlds if ``looping``."""
     t = warp_types(scalar)
     vec2, vec3, mat33, spatial = t.vec2, t.vec3, t.mat33, t.spatial
     Contacts = solver_structs(scalar).Contacts

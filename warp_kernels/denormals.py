@@ -1,7 +1,7 @@
-"""Numbers below the normal ones as zero, on a CPU: a processor takes a hundred times as long for each of them.
+"""Flushing of denormals to zero on the CPU, where each denormal operation is about a hundred times slower.
 
-A body at rest has them: what friction leaves of its velocity falls by the same share in every step. In float32 they end at 1e-38, and
-products of numbers of 1e-20 are there already. A GPU takes them at full speed.
+A body at rest produces them: the velocity that friction leaves falls by the same factor in every step. In float32
+denormals begin at 1e-38, which products of numbers of 1e-20 reach already. A GPU handles them at full speed.
 """
 
 import functools
@@ -15,24 +15,24 @@ from warp_kernels.types import kernel_module
 
 @functools.cache
 def denormal_kernels() -> SimpleNamespace:
-    """Kernels that change how the thread that runs them computes, the first and the last ones of a graph."""
+    """Return the kernels that set the floating-point mode of their thread, the first and the last ones of a graph."""
     module = kernel_module("denormals", wp.float32, headers=("launches.h",))
     native = Native(None, 1, "launches")
 
     @native.func_native()
     def control_word() -> wp.uint64:
-        """The control word of this thread's floating-point unit; zero where none is known."""
+        """Return the control word of this thread's floating-point unit; zero if unknown."""
 
     @native.func_native()
     def set_control_word(word: wp.uint64, flush: bool):
-        """Compute by ``word``, or by that with numbers below the normal ones as zero."""
+        """Set the control word to ``word``, or to that with denormals flushed to zero."""
 
     @wp.kernel(module=module, enable_backward=False)
     def flush_denormals(
         # Data out
         control: wp.array(dtype=wp.uint64),
     ):
-        """control: how the thread computed before [1]."""
+        """Flush denormals to zero. control: previous control word [1]."""
         control[0] = control_word()
         set_control_word(control[0], True)
 
@@ -41,7 +41,7 @@ def denormal_kernels() -> SimpleNamespace:
         # Data in
         control: wp.array(dtype=wp.uint64),
     ):
-        """Compute as before."""
+        """Restore the previous control word."""
         set_control_word(control[0], False)
 
     return SimpleNamespace(module=module, flush_denormals=flush_denormals, restore_denormals=restore_denormals)

@@ -1,6 +1,6 @@
 """Distances between geometries: the search for nearest features, which is not differentiated, and their formulas.
 
-Distance, points and normal of the features that the search has found have Warp's own adjoint.
+Distance, points and normal of the features found have Warp's own adjoint.
 """
 
 import functools
@@ -20,21 +20,21 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
-# What a pair gives: distance, both points and normal; then, for the gradient, the feature, the vertices of either side and the
-# normal that the search has found, see :mod:`warp_kernels.collision.convex.contact`.
+# Numbers of a pair: distance, both points and normal; then, for the gradient, the feature, the vertices of either side
+# and the normal that the search has found, see :mod:`warp_kernels.collision.convex.contact`.
 RESULTS = 10
 DISTANCE_NUMBERS = RESULTS + 10
 
 
 @wp.struct
 class DistancePairs:
-    """The pairs of one family whose distance is asked for.
+    """Requested pairs of one family.
 
     Attributes:
         a: geometry of the lower type [pairs of the family].
         b: the other one.
-        place: the place of each pair among all that are asked for.
-        swapped: 1 where b is the pair's first geometry.
+        place: index of each pair among all requested ones.
+        swapped: 1 if b is the pair's first geometry.
     """
 
     a: wp.array(dtype=wp.int32)
@@ -45,7 +45,7 @@ class DistancePairs:
 
 @functools.cache
 def distance_pose_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
 
@@ -57,7 +57,7 @@ def distance_pose_functions(scalar: Any) -> SimpleNamespace:
         link_pose: wp.array3d(dtype=scalar),
         world: int,
     ):
-        """Pose of a geometry in the world; the quaternion of its placement need not be of unit length."""
+        """Return the pose of a geometry in the world; the quaternion of its placement need not be of unit length."""
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
         pose = transform(wp.transform_get_translation(placement), wp.normalize(wp.transform_get_rotation(placement)))
         if link >= 0:
@@ -82,14 +82,14 @@ VARIANTS = {
 
 @functools.cache
 def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``search_pairs`` of one precision and family, launched over (world, pair of the family)."""
+    """Return the kernel ``search_pairs`` for one precision and family, launched over (world, pair of the family)."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     poses = distance_pose_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     shapes, plane = shape_functions(scalar), plane_functions(scalar)
-    # Only what the family needs, as in collision/detect.py.
+    # Only the functions that the family needs, as in collision/detect.py.
     nothing = SimpleNamespace()
     convex = convex_detection_functions(scalar) if family == CONVEX_SHAPES else nothing
     closed = closed_form_functions(scalar, family) if family == CLOSED_FORM else nothing
@@ -114,7 +114,7 @@ def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
         found_codes_b: wp.array2d(dtype=wp.vec3i),
         found_witness: wp.array2d(dtype=vec3),
     ):
-        """The feature of each pair with the smallest distance; -1 where that is not below ``max_distance``.
+        """Find the feature of each pair with the smallest distance; -1 if that is not below ``max_distance``.
 
         On a plane the feature is found at any distance: its formula is cheap.
         """
@@ -131,7 +131,7 @@ def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
             shape = shapes.make_shape(geometries.type[b], size_b, packed.extent[b])
             down = wp.quat_rotate_inv(wp.transform_get_rotation(pose_b), -plane.plane_normal(pose_a))
             _lowest, code = shapes.core_support(shape, packed.vertices, down)
-            # The ends of a capsule are numbered as its features, corners and vertices are them.
+            # The ends of a capsule have the indices of its features, corners and vertices their own.
             found_feature[world, place] = wp.where(geometries.type[b] == CAPSULE, LOWER + code, code)
         elif wp.static(family == CLOSED_FORM):
             features, nearest, _distance, _point, _normal = closed.near_features(
@@ -152,7 +152,7 @@ def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
 
 @functools.cache
 def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``evaluate_pairs`` of one precision and family, launched over (world, pair of the family)."""
+    """Return the kernel ``evaluate_pairs`` for one precision and family, launched over (world, pair of the family)."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     poses = distance_pose_functions(scalar)
@@ -195,7 +195,7 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
         # Data out
         measured: wp.array3d(dtype=scalar),
     ):
-        """All numbers of a pair, see :data:`warp_kernels.distances.DISTANCE_NUMBERS`."""
+        """Compute all numbers of a pair, see :data:`warp_kernels.distances.DISTANCE_NUMBERS`."""
         world, pair = wp.tid()
         place = distance_pairs.place[pair]
         feature = found_feature[world, place]
@@ -240,7 +240,7 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
 
 @functools.cache
 def found_distance_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``read_found_pairs`` of one precision, launched over (world, pair)."""
+    """Return the kernel ``read_found_pairs`` for one precision, launched over (world, pair)."""
     vec3 = warp_types(scalar).vec3
     module = kernel_module("distances.found", scalar)
 
@@ -262,7 +262,7 @@ def found_distance_kernels(scalar: Any) -> SimpleNamespace:
         found_codes_b: wp.array2d(dtype=wp.vec3i),
         found_witness: wp.array2d(dtype=vec3),
     ):
-        """What the search had found, out of the numbers of each pair."""
+        """Read the results of the search out of the numbers of each pair."""
         world, place = wp.tid()
         found_feature[world, place] = int(measured[world, place, RESULTS])
         found_codes_a[world, place] = read_codes(measured, world, place, RESULTS + 1)

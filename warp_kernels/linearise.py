@@ -1,11 +1,13 @@
-"""The matrices of a step's derivatives, row by row: where each way back begins, and where its result goes.
+"""Matrices of a step's derivatives, row by row: seeds of the backward passes, and storage of their results.
 
-A way back gives the row of one component of the next velocity. The coordinates move along the next velocity too, each joint's along
-its own: their rows are made of those, by the derivatives of that motion alone. Where contacts may bounce they move along another
-velocity, the path's, whose rows are then found first, in the place of those of the coordinates. The rows of floating bases include the
-final stage of a step, see :mod:`warp_kernels.kinematics.recentre`.
+A backward pass gives the row of one component of the next velocity. The coordinates move along the next velocity too,
+each joint's along its own: their rows follow from those, by the derivatives of that motion only. If contacts may
+bounce, coordinates move along another velocity, the position velocity, whose rows are computed first, in the slots of
+those of the coordinates. The rows of floating bases include the final stage of a step, see
+:mod:`warp_kernels.kinematics.recentre`.
 
-One step of a world may be taken in ``copies``, each of which takes its own rows: copy c of world w is number ``w copies + c``.
+One step of a world may be taken in ``copies``, each of which computes its own rows: copy c of world w has the index ``w
+copies + c``.
 """
 
 import functools
@@ -23,10 +25,11 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def linearise_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, none with an adjoint.
+    """Return the kernels for one precision, none with an adjoint.
 
-    ``first_world`` is the place of this shard's first copy among the ``total_worlds`` copies of all worlds. The table has the addresses of
-    the matrices [worlds, 2 nv + na, n], with n = 2 nv + na for the state, nv for joint forces and nu for inputs of actuators.
+    ``first_world`` is the index of this shard's first copy among the ``total_worlds`` copies of all worlds. The table
+    has the addresses of the matrices [worlds, 2 nv + na, n], with n = 2 nv + na for the state, nv for joint forces and
+    nu for inputs of actuators.
     """
     t = warp_types(scalar)
     vec3, quat, mat33, inertia10 = t.vec3, t.quat, t.mat33, t.inertia
@@ -43,8 +46,8 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def row_of(copy: int, copies: int, nv: int, row_cursor: wp.array(dtype=int), path: wp.array2d(dtype=scalar)):
-        """Which row a copy finds now. Those before nv are rows of the path's velocity, if it is another one than the next; those
-        from 2 nv on are of the states of actuators.
+        """Return the row that a copy computes now. Those before nv are rows of the position velocity, if it isn't the
+        next one; those from 2 nv on are of the states of actuators.
         """
         row = row_cursor[0] * copies + copy
         if path.shape[0] == 0:
@@ -53,7 +56,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def quaternion_tangent(kind: int, q: quat, q_bar: quat):
-        """From the derivative in a quaternion to that in a small rotation along the axes of its angular velocity."""
+        """Convert the derivative in a quaternion to that in a small rotation along the axes of its angular velocity."""
         bar = vec3()
         for axis in range(wp.static(3)):
             turn = quat()
@@ -65,7 +68,9 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turned_beyond(kind: int, before: quat, first: vec3, second: vec3, after: quat, direction: vec3):
-        """How far two rotations, one after the other, take a joint beyond a quaternion ``after``, along a direction."""
+        """Return the component along a direction of the rotation by which two successive rotations carry a joint beyond
+        a quaternion ``after``.
+        """
         there = joints.turned(
             kind, joints.turned(kind, before, rotations.rotation_exp(first)), rotations.rotation_exp(second)
         )
@@ -73,13 +78,13 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def follow_velocity(rows: Matrices, world: int, k: int, path: int, dt: scalar):
-        """The row of a coordinate that moves along its velocity, but for its own change."""
+        """Compute the row of a coordinate that moves along its velocity, except for its own change."""
         for column in range(rows.shape[2]):
             rows[world, k, column] = dt * rows[world, path, column]
 
     @wp.func
     def follow_turn(rows: Matrices, world: int, k: int, path: int, in_turn: mat33):
-        """The three rows of a rotation, but for its own change. They may stand where those of the velocity stood."""
+        """Compute the three rows of a rotation, except for its own change. They may overwrite those of the velocity."""
         for column in range(rows.shape[2]):
             velocity = vec3(rows[world, path, column], rows[world, path + 1, column], rows[world, path + 2, column])
             turned = in_turn * velocity
@@ -99,7 +104,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     def add_shift(
         rows: Matrices, world: int, k: int, path: int, speed: int, in_path: mat33, then_path: mat33, then_spin: mat33
     ):
-        """Add what the rows of a base's angular velocities contribute to the rows of its position and velocity."""
+        """Add the contribution of the rows of a base's angular velocities to the rows of its position and velocity."""
         add_turned(rows, world, k, path, in_path)
         add_turned(rows, world, speed, path, then_path)
         add_turned(rows, world, speed, speed + 3, then_spin)
@@ -116,7 +121,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         qd_next_bar: wp.array2d(dtype=scalar),
         act_next_bar: wp.array2d(dtype=scalar),
     ):
-        """qd_path_bar: no rows where the path's velocity is the next one."""
+        """Set the seed of a row. qd_path_bar: no rows if the position velocity is the next one."""
         world = wp.tid()
         nv = qd_next_bar.shape[1]
         row = row_of((first_world + world) % copies, copies, nv, row_cursor, qd_path_bar)
@@ -148,7 +153,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         control_bar: wp.array2d(dtype=scalar),
         act_bar: wp.array2d(dtype=scalar),
     ):
-        """Write what a way back has found into the row that it began with."""
+        """Write the result of a backward pass into the row that it began with."""
         world = wp.tid()
         place = first_world + world
         one_of, worlds = place // copies, total_worlds // copies
@@ -204,7 +209,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint in
         qd_path_bar: wp.array2d(dtype=scalar),
     ):
-        """The rows of a joint's next coordinates, from those of the velocity along which they move, which have all been found."""
+        """Compute the rows of a joint's next coordinates, from the complete rows of their velocity."""
         link, world = wp.tid()
         place = first_world + world
         if place % copies != 0:

@@ -1,6 +1,6 @@
-"""Parameters as a caller holds them, made into what other kernels expect.
+"""Conversion of the caller's parameters to the inputs of other kernels.
 
-Those that are on the device are checked there; values of some worlds are taken, and gradients of poses passed back.
+Parameters on the device are checked there; values of some worlds are selected, and gradients of poses passed back.
 """
 
 import functools
@@ -13,14 +13,14 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.types import kernel_module, warp_types
 
-# By how much the length of a unit quaternion may be off. In float32 all are normalised: a chain of links adds up what is
-# off, and a pose has few digits to spare.
+# Tolerance on the length of a unit quaternion. In float32 all are normalised: errors accumulate along a chain of links,
+# and a pose has few digits to spare.
 UNIT_TO_ROUNDING = {"float32": 0.0, "float64": 1e-15}
 
 
 @functools.cache
 def parameter_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernels for one precision, launched over (row, item)."""
+    """Return the kernels for one precision, launched over (row, item)."""
     t, a = warp_types(scalar), algebra(scalar)
     mat33, transform = t.mat33, t.transform
     module = kernel_module("parameters", scalar)
@@ -33,7 +33,7 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         pose: wp.array2d(dtype=transform),
     ):
-        """Poses with quaternions of unit length; one whose length is one to rounding stays as it is."""
+        """Normalise the quaternions of poses; one whose length is one to rounding is unchanged."""
         row, item = wp.tid()
         placement = given[row, item]
         q = wp.transform_get_rotation(placement)
@@ -48,7 +48,7 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         matrix: wp.array2d(dtype=mat33),
     ):
-        """The symmetric part of each matrix."""
+        """Compute the symmetric part of each matrix."""
         row, item = wp.tid()
         matrix[row, item] = scalar(0.5) * (given[row, item] + wp.transpose(given[row, item]))
 
@@ -59,9 +59,9 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         gradient: wp.array2d(dtype=transform),
     ):
-        """From gradients in unit poses those in the poses that they were made of: tangent to the sphere.
+        """Convert gradients in unit poses to those in the original poses: tangent to the sphere.
 
-        In a quaternion of zeros, which stands for no turn, it is zero.
+        For a zero quaternion, which means no rotation, it is zero.
         """
         row, item = wp.tid()
         pose_bar = gradient[row, item]
@@ -79,13 +79,14 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
     )
 
 
-# Share of the largest entry of a model's inertias that a moment may be below zero, as differences make it, and moments that are rounding [kg m^2].
+# Share of the largest entry of a model's inertias that a moment may be below zero, as from differences, and moments
+# that are rounding [kg m^2].
 INDEFINITE, NEGLIGIBLE = 5e-3, 1e-16
 
 
 @functools.cache
 def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernels for one precision, none with an adjoint."""
+    """Return the kernels for one precision, none with an adjoint."""
     transform = warp_types(scalar).transform
     module = kernel_module("parameter_values", scalar)
     missing, zero, short, half = scalar(math.nan), scalar(0.0), scalar(1e-18), scalar(0.5)
@@ -123,10 +124,10 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         bad: wp.array(dtype=int),
         outside: wp.array(dtype=int),
     ):
-        """A copy of the numbers [rows, n size], over (row, n). Those out of their range are counted, their row is bad, and
-        other ones stand for them, so that what is computed with them stays finite.
+        """Copy the numbers [rows, n size], over (row, n). Those out of their range are counted, their row is bad, and
+        they are replaced, so that results computed from them stay finite.
 
-        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none. Entries with a finite
+        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 if there is none. Entries with a finite
         ``least_scale``, which has no rows for other parameters, are inertias, and must not be indefinite.
         """
         row, item = wp.tid()
@@ -164,7 +165,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         q: wp.array2d(dtype=scalar),
     ):
-        """NaN for the coordinates of worlds with a bad row, or of all where they share one."""
+        """Set the coordinates of worlds with a bad row to NaN, or of all if they share one."""
         world = wp.tid()
         row = world
         if bad.shape[0] == 1:
@@ -180,7 +181,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         ones: wp.array(dtype=int),
     ):
-        """1 for each world that is chosen."""
+        """Mark selected worlds with 1."""
         world = wp.tid()
         ones[world] = wp.where(mask[world], 1, 0)
 
@@ -192,7 +193,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         rank: wp.array(dtype=int),
     ):
-        """Which of the chosen worlds each one is, from how many there are up to it; -1 for the others."""
+        """Compute the rank of each selected world, from the number of selected ones up to it; -1 for the others."""
         world = wp.tid()
         rank[world] = wp.where(mask[world], until[world] - 1, -1)
 
@@ -204,13 +205,13 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         rank: wp.array(dtype=int),
         outside: wp.array(dtype=int),
     ):
-        """The same from the numbers of worlds; one that there is not is counted."""
+        """Compute the rank of each selected world from the list of indices; out-of-range ones are counted."""
         i = wp.tid()
         world = int(numbers[i])
         if world < 0:
             world += rank.shape[0]
         if world >= 0 and world < rank.shape[0]:
-            # The last of those that are given twice, as on the host.
+            # Of duplicates the last wins, as on the host.
             wp.atomic_max(rank, world, i)
         else:
             wp.atomic_add(outside, 0, 1)
@@ -224,7 +225,9 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         values: wp.array2d(dtype=scalar),
     ):
-        """For the chosen worlds the row of their rank or the only one, NaN where that is missing; else that of before."""
+        """Copy, for the selected worlds, the row of their rank or the only one, NaN if that is missing; else the
+        previous row.
+        """
         world = wp.tid()
         row = rank[world]
         chosen = row >= 0
@@ -248,7 +251,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         gradient: wp.array2d(dtype=transform),
     ):
-        """From gradients in unit poses those in the poses that they were made of, tangent to the sphere."""
+        """Convert gradients in unit poses to those in the original poses, tangent to the sphere."""
         row, item = wp.tid()
         q = wp.transform_get_rotation(given[row, item])
         unit_bar = gradient[row, item]

@@ -1,4 +1,4 @@
-"""Between single and double precision."""
+"""Conversion between single and double precision."""
 
 import functools
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from warp_kernels.types import kernel_module
 
 @functools.cache
 def precision_kernels() -> SimpleNamespace:
-    """Kernels that copy numbers from one precision into the other."""
+    """Return the kernels that copy numbers from one precision into the other."""
     module = kernel_module("precision", wp.float64)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -30,7 +30,7 @@ def precision_kernels() -> SimpleNamespace:
         # Data out
         target: wp.array2d(dtype=wp.transformd),
     ):
-        """Quaternions of unit length to float32 are made so to float64."""
+        """Normalise quaternions of unit length in float32 to unit length in float64."""
         world, i = wp.tid()
         p = wp.transform_get_translation(source[world, i])
         r = wp.transform_get_rotation(source[world, i])

@@ -1,7 +1,7 @@
-"""Records of a rollout: the arrays that steps read and write outside of their own, by name, and their slots in the pointer table.
+"""Records of a rollout: its arrays that steps read and write, by name, and their slots in the pointer table.
 
-The fields of :class:`Records` are the only declaration: the table has an address for each of them in this order, zero for an array that
-isn't given.
+The fields of :class:`Records` are the only declaration: the table has an address for each of them in this order, zero
+for an array that isn't given.
 """
 
 from dataclasses import dataclass, fields
@@ -14,13 +14,13 @@ Array = TypeVar("Array")
 
 @dataclass(eq=False)
 class StateArrays(Generic[Array]):
-    """The arrays of one state, or of several with one more dimension in front.
+    """Arrays of one state, or of several with one more leading dimension.
 
     Attributes:
         q: coordinates [num_worlds, nq].
         qd: velocities [num_worlds, nv].
         impulse: with a warm start, impulses of the constraints [num_worlds, max_constraints, 3].
-        key: with a warm start, which constraints these are [num_worlds, max_constraints, 4].
+        key: with a warm start, keys of these constraints [num_worlds, max_constraints, 4].
         act: states of actuators [num_worlds, na].
     """
 
@@ -33,24 +33,24 @@ class StateArrays(Generic[Array]):
 
 @dataclass(eq=False, init=False)
 class Records(StateArrays[Array]):
-    """The records of a rollout; its states are those that are stored. It is made with these, and gets the others one by one.
+    """Records of a rollout. It is constructed with the stored states, and gets the others one by one.
 
     Attributes:
-        q_between: coordinates between two stored states, which each stretch uses again; likewise the rest of a state.
+        q_between: coordinates between two stored states, which each interval reuses; likewise the rest of a state.
         tau: joint forces [steps, num_worlds, nv].
         control: inputs of the actuators [steps, num_worlds, nu].
-        bad_state: number of each world's first bad state, -1 for none [num_worlds].
+        bad_state: index of each world's first bad state, -1 for none [num_worlds].
         contact_force: readings of the contact sensors [steps, num_worlds, sensors, 3].
-        stages: velocities that the stages of Runge-Kutta steps have found, but for the last, which leads to no other
+        stages: velocities of the stages of Runge-Kutta steps, except for the last
             [steps x KEPT_STAGES, num_worlds, nv].
         solved: velocities that MuJoCo's law finds before an integrator makes of them those of the next state
             [steps, num_worlds, nv].
         q_bar: the loss's direct derivative in ``q``; likewise ``qd_bar``, ``impulse_bar``, ``act_bar``,
             ``contact_force_bar``, ``solved_bar``.
-        tau_bar: where the gradient in ``tau`` goes; likewise ``control_bar``.
-        norms: where the norms of the adjoints of q and qd go [steps + 1, num_worlds, 2].
+        tau_bar: gradient in ``tau``; likewise ``control_bar``.
+        norms: norms of the adjoints of q and qd [steps + 1, num_worlds, 2].
         left_out: not negative for worlds without gradients [num_worlds].
-        state_rows: where the derivatives of a single step go, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
+        state_rows: derivatives of a single step, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
             ``control_rows``.
     """
 
@@ -92,5 +92,5 @@ state_arrays = attrgetter(*STATE)
 
 def addresses(records: Records[Array]) -> dict[int, int]:
     """Return the entries of the pointer table by slot; those of arrays that aren't given or are empty are zero."""
-    given = vars(records).items()  # without those that nobody has set
+    given = vars(records).items()  # without unset ones
     return {SLOTS[name]: array.ptr for name, array in given if array is not None and array.size}

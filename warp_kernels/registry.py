@@ -1,4 +1,4 @@
-"""Every Warp module of this package in one precision, for checks that go over all of them (compiling ahead, registers)."""
+"""Every Warp module of this package in one precision, for checks over all of them (compiling ahead, registers)."""
 
 import importlib
 import inspect
@@ -14,17 +14,17 @@ import warp_kernels
 
 
 def source_modules() -> list[ModuleType]:
-    """The Python modules of this package, sub-packages included, by name."""
+    """Return the Python modules of this package, sub-packages included, by name."""
     found = pkgutil.walk_packages(warp_kernels.__path__, prefix="warp_kernels.")
     return [importlib.import_module(info.name) for info in found if info.name != __name__]
 
 
 def all_kernels(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Kernel]:
-    """Every kernel of one precision.
+    """Return every kernel of one precision.
 
-    A factory is a function ``<name>_kernels(scalar)``, with ``lanes`` and ``looping`` where it has such variants, that returns a
-    namespace holding kernels. Where one takes further arguments, its file lists their values:
-    ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
+    A factory is a function ``<name>_kernels(scalar)``, with ``lanes`` and ``looping`` where it has such variants, that
+    returns a namespace holding kernels. If one takes further arguments, its file lists their values: ``VARIANTS =
+    {"<name>_kernels": [(argument, ...), ...]}``.
 
     Args:
         scalar: ``wp.float32`` or ``wp.float64``.
@@ -41,7 +41,7 @@ def all_kernels(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Kernel]:
 
 
 def all_modules(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Module]:
-    """Every Warp module of one precision, each with all its kernels defined, by name; as :func:`all_kernels`."""
+    """Return every Warp module of one precision, each with all its kernels defined, by name; as :func:`all_kernels`."""
     modules = {kernel.module.name: kernel.module for kernel in all_kernels(scalar, lanes)}
     return [modules[name] for name in sorted(modules)]
 

@@ -1,6 +1,7 @@
-"""Launches that a CPU repeats, called from native code, and memory that is set to zero by one of them.
+"""Launches that a CPU repeats from native code, and zeroing of memory as one of them.
 
-Warp's own graphs look up the kernel of each launch and copy its arguments, which takes a third of a single robot's step.
+Warp's own graphs look up the kernel of each launch and copy its arguments, which takes a third of a single robot's
+step.
 """
 
 import functools
@@ -11,14 +12,14 @@ import warp as wp
 from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module
 
-# Places in a row of calls: addresses of the kernel's function, of its launch bounds, of its arguments, and of their
-# adjoints on the way back, else zero. This is how Warp 1.19 calls a kernel on a CPU.
+# Fields of a call: addresses of the kernel's function, of its launch bounds, of its arguments, and of their adjoints in
+# the backward pass, else zero. This is how Warp 1.19 calls a kernel on a CPU.
 FUNCTION, BOUNDS, ARGUMENTS, ADJOINTS = range(4)
 
 
 @functools.cache
 def replay_kernels() -> SimpleNamespace:
-    """Kernels of one thread, for a CPU."""
+    """Return the kernels of one thread, for a CPU."""
     module = kernel_module("replay", wp.float32, headers=("launches.h",))
     native = Native(None, 1, "launches")
 
@@ -36,7 +37,7 @@ def replay_kernels() -> SimpleNamespace:
         calls: wp.array2d(dtype=wp.uint64),
         times: int,
     ):
-        """calls: see above [launches, 4]; times: how often all of them are made."""
+        """Repeat the launches. calls: see above [launches, 4]; times: number of repetitions."""
         for _ in range(times):
             call_each(calls)
 
@@ -46,7 +47,7 @@ def replay_kernels() -> SimpleNamespace:
         address: wp.uint64,
         size: wp.uint64,
     ):
-        """size: bytes."""
+        """Set memory to zero. size: bytes."""
         set_to_zero(address, size)
 
     return SimpleNamespace(module=module, replay=replay, clear_memory=clear_memory)

@@ -1,4 +1,4 @@
-"""What is done with a whole trajectory: its fingerprint, and gradients of worlds that are left out."""
+"""Operations on a whole trajectory: its fingerprint, and gradients of excluded worlds."""
 
 import functools
 from types import SimpleNamespace
@@ -9,18 +9,18 @@ import warp as wp
 from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module
 
-# With which the hash begins, FNV-1a of 64 bits.
+# Initial value of the hash, FNV-1a of 64 bits.
 OFFSET = 14695981039346656037
 
 
 @functools.cache
 def trajectory_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, launched over worlds, none with an adjoint."""
+    """Return the kernels for one precision, launched over worlds, none with an adjoint."""
     module = kernel_module("trajectory", scalar, headers=("recording.h",))
 
     @Native(scalar, 1, "recording").func_native()
     def hashed(found: wp.uint64, values: wp.array3d(dtype=scalar), world: int) -> wp.uint64:
-        """A hash that goes on with the bits of a world's numbers [rows, world, n], of which there may be none.
+        """Return a hash continued with the bits of a world's numbers [rows, world, n], which may be empty.
 
         The numbers of a world in a row are contiguous.
         """
@@ -37,7 +37,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         fingerprints: wp.array(dtype=wp.uint64),
     ):
-        """A hash of all states and inputs of each world."""
+        """Compute a hash of all states and inputs of each world."""
         world = wp.tid()
         found = hashed(wp.uint64(wp.static(OFFSET)), q, world)
         found = hashed(found, qd, world)
@@ -53,7 +53,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         values: wp.array3d(dtype=scalar),
     ):
-        """Zeros [rows, world, n] for the worlds that are left out, those with a number that isn't negative."""
+        """Set [rows, world, n] to zero for excluded worlds, those with a non-negative number."""
         world = wp.tid()
         if left_out[world] >= 0:
             for row in range(values.shape[0]):

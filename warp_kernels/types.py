@@ -1,4 +1,4 @@
-"""The Warp types of one precision, and the integer codes that kernels and models share.
+"""Warp types of one precision, and the integer codes that kernels and models share.
 
 Every kernel module is a factory over the scalar type, called once per precision and cached:
 ``kinematics_kernels(wp.float32)`` and ``kinematics_kernels(wp.float64)`` compile from one source.
@@ -20,7 +20,8 @@ PRISMATIC = 2
 SPHERICAL = 3
 FREE = 4
 
-# The armature of a joint whose velocity is prescribed: no force changes it. Far above all masses, and its square is finite in float32.
+# Armature of a joint with a prescribed velocity: no force changes it. Far above all masses, and its square is finite in
+# float32.
 PRESCRIBED_INERTIA = 1.0e16
 # Inverse masses below this are those of such joints; their kinetic energy is no measure of rounding.
 LEAST_INVERSE = 10.0 / PRESCRIBED_INERTIA
@@ -34,7 +35,7 @@ CONVEX = 4
 CYLINDER = 5
 ELLIPSOID = 6
 HEIGHTFIELD = 7
-MESH = 8  # triangles that don't move
+MESH = 8  # fixed triangles
 NUM_GEOMETRY_TYPES = MESH + 1
 
 # Kinds of actuator.
@@ -43,35 +44,35 @@ POSITION = 1
 VELOCITY = 2
 AFFINE = 3
 
-# How the state of an actuator follows its input: there is none; its rate is the input; it follows the input with a lag, by an
-# explicit step or by the exact one.
+# Dynamics of an actuator's state: none; an integrator of the input; a filter of it, by an explicit step or by the exact
+# one.
 STATELESS = 0
 INTEGRATOR = 1
 FILTER = 2
 EXACT_FILTER = 3
 
-# Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
-# kernels for several worlds take twice as long, to compile as well.
+# Warp's own flags, without the limit on the depth to which the compiler searches for scalars that form a vector: with
+# it kernels for several worlds take twice as long, to compile as well.
 CPU_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
-# A product and the sum that it goes into are one instruction where contraction is allowed, which takes a tenth off the time
-# of most kernels. With "fast" the compiler chooses the products lane by lane. For eight floats some processors' compilers choose
-# others in the last lane than in the first seven, so that a world's result would depend on its place in its group (poses by
-# one unit in the last place). So in float32 kernels for several worlds contract only products and sums of one expression, in
-# all lanes alike.
+# Contraction fuses a product and its sum into one instruction, which makes most kernels 1.1x faster. With "fast" the
+# compiler chooses the products lane by lane. For eight floats some processors' compilers choose others in the last lane
+# than in the first seven, so that a world's result would depend on its lane (poses by one unit in the last place). So
+# in float32 kernels for several worlds contract only products and sums of one expression, in all lanes alike.
 CONTRACTION = "fast"
 LANE_CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 
-# How many worlds the kernels of kinematics and dynamics work on at a time on a CPU, see :mod:`warp_kernels.algebra`: those of
+# Worlds per lane group of the kernels of kinematics and dynamics on a CPU, see :mod:`warp_kernels.algebra`: those of
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
 # C++ of :mod:`warp_kernels.algebra` for several worlds.
 ALGEBRA_HEADERS = ("algebra/lane_arithmetic.h", "algebra/entries.h", "algebra/whole_frames.h")
-# What stands before the source of every module of kernels: of those for one world, and of those for several.
+# Code before the source of every module of kernels: of those for one world, and of those for several.
 BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
 LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + header_source(ALGEBRA_HEADERS))
-# Adjoints of large functions that the compiler of CUDA 13.4 calls out of line read arguments from places where these aren't: kernels
-# ended with illegal accesses. Copied into the kernels they are right, and take a third of the stack.
+# The compiler of CUDA 13.4 miscompiles adjoints of large functions that it calls out of line: they read arguments from
+# wrong addresses, and kernels ended with illegal accesses. Inlined into the kernels they are right, and take a third of
+# the stack.
 INLINED = """#undef WP_NOINLINE
 #define WP_NOINLINE
 #undef CUDA_CALLABLE
@@ -84,11 +85,11 @@ DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 @functools.cache
 def warp_types(scalar: Any) -> SimpleNamespace:
-    """Types of one precision.
+    """Return the types of one precision.
 
-    ``spatial`` is a 6-vector, angular part first. ``inertia`` is a spatial inertia with ten entries
-    about the reference point: mass, the first moment ``m c`` (3), then Ixx, Iyy, Izz, Ixy, Ixz, Iyz of the
-    rotational inertia about that point.
+    ``spatial`` is a 6-vector, angular part first. ``inertia`` is a spatial inertia with ten entries about the reference
+    point: mass, the first moment ``m c`` (3), then Ixx, Iyy, Izz, Ixy, Ixz, Iyz of the rotational inertia about that
+    point.
     """
     return SimpleNamespace(
         scalar=scalar,
@@ -106,13 +107,13 @@ def warp_types(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Types of one precision for lane groups of ``lanes`` worlds, see :mod:`warp_kernels.algebra`.
+    """Return the types of one precision for lane groups of ``lanes`` worlds, see :mod:`warp_kernels.algebra`.
 
-    With one lane those of :func:`warp_types`, and ``real``, the scalar. With several a ``real`` is a vector with an entry
-    for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
+    With one lane those of :func:`warp_types`, and ``real``, the scalar. With several a ``real`` is a vector with an
+    entry for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
 
     ``states2d``, ``states3d`` and ``states4d`` are types of arguments of kernels: arrays of the user [world, ...]. With
-    several lanes they are where such an array lies, :class:`sim.arrays.array_refs.ArrayRef`.
+    several lanes they are references to such an array, :class:`sim.arrays.array_refs.ArrayRef`.
     """
     if lanes == 1:
         states = {f"states{n}d": wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4)}
@@ -124,10 +125,10 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 def most_registers(scalar: Any) -> int | None:
-    """A limit on the registers of a GPU for the longest kernels over worlds, in single precision.
+    """Return a limit on the registers of a GPU for the longest kernels over worlds, in single precision.
 
-    With at most 128 a multiprocessor has room for sixteen groups of threads: 65,536 worlds fit on an H100 at once, and a step of the
-    standing quadruped takes 0.93 of the time for it. In double precision too much would go to memory.
+    With at most 128 a multiprocessor has capacity for sixteen groups of threads: 65,536 worlds fit on an H100 at once,
+    which makes a step of the standing quadruped 1.08x faster. In double precision too much would spill to memory.
     """
     return 128 if scalar is wp.float32 else None
 
@@ -140,14 +141,15 @@ def kernel_module(
     inlined: bool = False,
     headers: tuple[str, ...] = (),
 ) -> wp.Module:
-    """The Warp module that holds the kernels of one file in one precision.
+    """Return the Warp module of the kernels of one file in one precision.
 
     Args:
         name: of the file.
         scalar: the precision.
         lanes: worlds of a lane group.
         looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
-        inlined: whether on CUDA all functions are copied into the kernels, as they must be where Warp generates adjoints.
+        inlined: whether on CUDA all functions are inlined into the kernels, which is required if Warp generates
+            adjoints.
         headers: C++ headers of its native functions, see :mod:`warp_kernels.cpu.native`.
     """
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")

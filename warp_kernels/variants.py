@@ -1,8 +1,8 @@
 """Several kernels from one source.
 
-A factory that takes flags makes one kernel for each of their values: ``if wp.static(flag)`` leaves out what a variant has no
-use for. An argument that a variant doesn't read still costs time in its signature (3 to 6 % of ``solve_mass_matrix``, which
-reads 14 of the arguments of ``aba``), so that it is left out there too.
+A factory with flags makes one kernel for each of their values: ``if wp.static(flag)`` omits code that a variant doesn't
+need. An argument that a variant doesn't read still costs time in its signature (3 to 6 % of ``solve_mass_matrix``,
+which reads 14 of the arguments of ``aba``), so that it is omitted there too.
 """
 
 import ast
@@ -16,7 +16,7 @@ import warp as wp
 
 
 def used_arguments_only(function: Callable) -> Callable:
-    """Leave out of a kernel's signature the arguments that its body doesn't use once static branches are resolved.
+    """Remove from a kernel's signature the arguments that its body doesn't use once static branches are resolved.
 
     Stands between ``@wp.kernel`` and the function::
 
@@ -33,30 +33,30 @@ def used_arguments_only(function: Callable) -> Callable:
 
 
 def looped_over_slots(looping: bool) -> Callable[[Callable], Callable]:
-    """Let a kernel over (slot, world) be one over worlds, whose threads loop over the contacts that are there.
+    """Convert a kernel over (slot, world) to one over worlds, whose threads loop over the existing contacts.
 
-    Most slots are empty, and a CPU, which visits them one after the other, spends more time on them than on contacts. A GPU
-    has a thread for each: with a loop such kernels need more registers than it has. Stands between ``@wp.kernel`` and a
-    function that begins so::
+    Most slots are empty, and a CPU, which visits them one after the other, spends more time on them than on contacts. A
+    GPU has a thread for each: with a loop such kernels need more registers than it has. Stands between ``@wp.kernel``
+    and a function that begins so::
 
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
 
     Args:
-        looping: whether it is to loop. False leaves the function as it is.
+        looping: whether to loop. False returns the function unchanged.
     """
     return _looped if looping else lambda function: function
 
 
 def _looped(function: Callable) -> Callable:
-    """The loop, around a Warp function of what comes after the beginning."""
+    """Return the loop over the function after its beginning, as a Warp function."""
     statements = list(map(ast.unparse, _statements(function)))
     if statements[:2] != _BEGINNING:
         raise ValueError(f"{function.__name__} does not begin as a kernel over (slot, world)")
     types = {name: parameter.annotation for name, parameter in inspect.signature(function).parameters.items()}
     body = wp.func(_compiled(function, {"slot": int, "world": int, **types}, "\n".join(statements[2:]), {}))
-    # Its adjoint runs it again by itself.
+    # Its adjoint reruns it itself.
     body.skip_replay = True
     loop = f"world = wp.tid()\nfor slot in range(contact_count[world]):\n    in_slot(slot, world, {', '.join(types)})"
     return _compiled(function, types, loop, {"in_slot": body})
@@ -66,9 +66,9 @@ _BEGINNING = ["slot, world = wp.tid()", "if slot >= contact_count[world]:\n    r
 
 
 def _compiled(model: Callable, types: dict[str, Any], body: str, further: dict[str, Any]) -> Callable:
-    """A function in the place of another one, whose names it sees, with arguments of these types.
+    """Compile a function in the scope of another one, with arguments of these types.
 
-    Warp reads the source of functions where Python has it, in its cache of lines.
+    Warp reads the source of functions from Python's cache of source lines.
     """
     source = f"def {model.__name__}({', '.join(types)}):\n{textwrap.indent(body, '    ')}\n"
     file = f"<{model.__module__}.{model.__qualname__}({', '.join(types)})>"
@@ -81,7 +81,7 @@ def _compiled(model: Callable, types: dict[str, Any], body: str, further: dict[s
 
 
 def _statements(function: Callable) -> list[ast.stmt]:
-    """The body of a function without its docstring, with the branches that are taken in place of static ones."""
+    """Return the body of a function without its docstring, with static branches resolved."""
     body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(body, ast.FunctionDef)
     branches = _StaticBranches({**function.__globals__, **inspect.getclosurevars(function).nonlocals})
@@ -90,7 +90,7 @@ def _statements(function: Callable) -> list[ast.stmt]:
 
 
 class _StaticBranches(ast.NodeTransformer):
-    """Puts the branch that is taken in place of each ``if wp.static(...)``."""
+    """Transformer that replaces each ``if wp.static(...)`` by the branch taken."""
 
     def __init__(self, scope: dict[str, Any]):
         self.scope = scope

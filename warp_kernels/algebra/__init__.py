@@ -1,14 +1,13 @@
-"""Arithmetic with the numbers of one world, or of a lane group of several worlds at once.
+"""Arithmetic for one world, or for a lane group: several worlds in the SIMD lanes of a vector register.
 
-The vector registers of a processor hold several numbers and work on all of them in one instruction. A kernel written
-with these functions works on a group of ``lanes`` worlds: a real number is then a Warp vector with an entry for each
-world, and a vector, quaternion or pose a matrix with a row for each component. With one lane, as on a GPU, where each
-thread has a world of its own, they are Warp's own types; see :func:`warp_kernels.types.lane_types`. What all worlds of
-a group share, such as topology, branches and literals, is plain. Types of lanes may be added, subtracted, and
-multiplied by a plain scalar; everything else goes through functions.
+A kernel written with these functions works on a group of ``lanes`` worlds: a real number is then a Warp vector with an
+entry for each world, and a vector, quaternion or pose a matrix with a row for each component. With one lane, as on a
+GPU, which has a thread for each world, they are Warp's own types; see :func:`warp_kernels.types.lane_types`. Values
+common to all worlds of a group, such as topology, branches and literals, are plain. Lane types support addition,
+subtraction, and multiplication by a plain scalar; everything else goes through functions.
 
-Of the last group some lanes may have no world. They do the work of the last world again; nothing of it is stored, and
-adjoints are read as zero there, so that they add nothing to those of what the worlds share.
+Some lanes of the last group may have no world. They repeat the computation of the last world; nothing of it is stored,
+and adjoints are read as zero there, so that they add nothing to adjoints of shared values.
 """
 
 import functools
@@ -26,7 +25,7 @@ from warp_kernels.algebra.vectors import vector_functions
 
 @functools.cache
 def algebra(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The functions for one precision and a number of worlds in a lane group."""
+    """Return the functions for one precision and a number of worlds in a lane group."""
     basic = _of_one(scalar) if lanes == 1 else _of_several(scalar, lanes)
     rotations, vectors = rotation_functions(scalar, lanes, basic), vector_functions(basic)
     return SimpleNamespace(**vars(basic), **vars(rotations), **vars(vectors))

@@ -1,15 +1,15 @@
 """Entries of arrays of states [world, ...] for lane groups of several worlds.
 
 A kernel takes such an array itself, or reads its address from a table in memory, see
-:class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar``
-reads an adjoint, zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array,
-two where there is none.
+:class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, repeating the last world in a lane without a world,
+``load_bar`` reads an adjoint, zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions
+of the array, two if absent.
 
-Large entries are read and written whole. In such an array the entries of one world stand beside each other, in a
-register those of several worlds. Between them lies a buffer [entry, lane]. Of a frame [i, j] in an array [world, frame,
-i, j] ``read_frame`` fills it and ``get`` takes from it; ``put`` fills what ``begin`` made zero for the first group of a
-launch, which a CPU takes first, and ``end_frame`` writes it all. Of a row in an array [world, k] ``put_bar`` fills it
-and ``end_bars`` adds it all, or writes it.
+Large entries are read and written as a whole. In such an array the entries of one world are contiguous, in a register
+those of several worlds. A buffer [entry, lane] transposes between them. For a frame [i, j] in an array [world, frame,
+i, j] ``read_frame`` fills it and ``get`` reads from it; ``put`` fills the buffer that ``begin`` zeroed for the first
+group of a launch, which a CPU takes first, and ``end_frame`` writes it all. For a row in an array [world, k]
+``put_bar`` fills it and ``end_bars`` adds it all, or writes it.
 """
 
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from warp_kernels.types import lane_types
 
 
 def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for a precision and a number of lanes."""
+    """Return the functions for a precision and a number of lanes."""
     t = lane_types(scalar, lanes)
     lane = t.real
 
@@ -68,10 +68,10 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
 
 def frame_entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for a precision and a number of lanes, a power of two.
+    """Return the functions for a precision and a number of lanes, a power of two.
 
-    A buffer has twice as many numbers as entries and lanes, of which only ``end_frame`` needs the second half. What it
-    writes is without gaps.
+    A buffer has twice as many numbers as entries and lanes; only ``end_frame`` needs the second half. It writes without
+    gaps.
     """
     t = lane_types(scalar, lanes)
     lane, states2d, states4d, numbers = t.real, t.states2d, t.states4d, wp.array(dtype=scalar)

@@ -1,7 +1,8 @@
-"""Between arrays of lane groups [item, group] and arrays of single worlds [item, world], of the same numbers.
+"""Copies between arrays of lane groups [item, group] and arrays of single worlds [item, world], of the same numbers.
 
-Kinematics and dynamics work on lane groups of several worlds, see :mod:`warp_kernels.algebra`; contacts, and what else differs from world
-to world, on one. A scalar of each world lies in memory as the lane groups have it; vectors, poses and inertias are copied.
+Kinematics and dynamics work on lane groups of several worlds, see :mod:`warp_kernels.algebra`; contacts, and everything
+else that differs from world to world, on one. A scalar of each world has the same memory layout in both; vectors, poses
+and inertias are copied.
 """
 
 import functools
@@ -18,10 +19,10 @@ KINDS = {"vec3": 3, "transform": 7, "spatial": 6, "inertia": 10}
 
 @functools.cache
 def lane_copy_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels ``<kind>_to_worlds``, ``<kind>_to_groups`` and ``add_<kind>_to_groups`` of one precision, over (place, group), for the
-    ``items`` at these places.
+    """Return the kernels ``<kind>_to_worlds``, ``<kind>_to_groups`` and ``add_<kind>_to_groups`` for one precision,
+    over (index, group), for the ``items`` at these indices.
 
-    Lanes without a world are left as they are. With one lane, nothing has to be copied.
+    Lanes without a world are unchanged. With one lane, nothing has to be copied.
     """
     if lanes == 1:
         return SimpleNamespace()

@@ -9,7 +9,9 @@ from warp_kernels.types import warp_types
 
 
 def one_world(scalar: Any) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`several_worlds` has the same functions."""
+    """Return the functions for one world, see :mod:`warp_kernels.algebra`; :func:`several_worlds` has the same
+    functions.
+    """
     t = warp_types(scalar)
     vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
     articulated = t.articulated
@@ -52,7 +54,7 @@ def one_world(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def unit(q: quat):
-        """The quaternion with length one; of zero the identity, while one that isn't finite stays so."""
+        """Normalise a quaternion; zero becomes the identity, a non-finite one stays non-finite."""
         length = wp.length(q)
         if length == scalar(0.0):
             return quat(scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0))
@@ -60,7 +62,7 @@ def one_world(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def over_length(q: quat):
-        """One over the length of a quaternion; of zero zero."""
+        """Return one over the length of a quaternion; zero for zero."""
         length = wp.length(q)
         return wp.where(length == scalar(0.0), scalar(0.0), scalar(1.0) / length)
 

@@ -1,4 +1,4 @@
-"""Reading and writing arrays for lane groups of one world."""
+"""Access to arrays for lane groups of one world."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,9 @@ from warp_kernels.types import warp_types
 
 
 def one_world_arrays(scalar: Any) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`several_worlds_arrays` has the same functions."""
+    """Return the functions for one world, see :mod:`warp_kernels.algebra`; :func:`several_worlds_arrays` has the same
+    functions.
+    """
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     numbers, array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (1, 2, 3, 4))
@@ -68,7 +70,7 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def get(buffer: numbers, values: array4d, group: int, frame: int, i: int, j: int, columns: int):
         return values[group, frame, i, j]
 
-    # Each coordinate has one joint, which is the only one to put something.
+    # Each coordinate has one joint, the only one that writes it.
     @wp.func
     def put_bar(buffer: numbers, values: array2d, group: int, k: int, x: scalar):
         values[group, k] += x
@@ -77,7 +79,7 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def end_bars(buffer: numbers, values: array2d, group: int, tree: int, count: int):
         pass
 
-    # A processor of many threads has others to work on while one waits for memory.
+    # A processor of many threads hides memory latency with other threads.
     @wp.func
     def fetch_to_read(values: array2d, group: int):
         pass

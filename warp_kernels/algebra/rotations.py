@@ -11,15 +11,15 @@ from warp_kernels.types import lane_types, warp_types
 
 @functools.cache
 def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of rotation vectors for one precision, smooth at the identity."""
+    """Return the Warp functions of rotation vectors for one precision, smooth at the identity."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
 
     @wp.func
     def rotation_exp(v: vec3):
-        """Quaternion of the rotation vector v [rad]."""
+        """Return the quaternion of the rotation vector v [rad]."""
         square = wp.dot(v, v)
-        # Series about zero: the next terms are below 1e-16 here. A quotient of literals would be taken in float32.
+        # Series about zero: the next terms are below 1e-16 here. A quotient of literals would be evaluated in float32.
         sine = scalar(0.5) - square * (scalar(1.0) / scalar(48.0) - square * scalar(1.0) / scalar(3840.0))
         cosine = scalar(1.0) - square * (scalar(1.0) / scalar(8.0) - square * scalar(1.0) / scalar(384.0))
         if square > scalar(1.0e-4):
@@ -30,7 +30,7 @@ def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rotation_log(q: quat):
-        """Rotation vector [rad] of a unit quaternion, at most pi long; q and -q are the same rotation."""
+        """Return the rotation vector [rad] of a unit quaternion, at most pi long; q and -q are the same rotation."""
         sign = scalar(1.0)
         if q[3] < scalar(0.0):
             sign = scalar(-1.0)
@@ -47,10 +47,11 @@ def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rotation_vector_rate(v: vec3, velocity: vec3):
-        """Rate of the rotation vector v, up to 2 pi long, of axes that turn with a velocity along these axes.
+        """Return the rate of the rotation vector v, up to 2 pi long, for an angular velocity along the axes that turn
+        with it.
 
-        ``v' = w + v x w / 2 + k v x (v x w)`` with ``k = (1 - n / 2 cot(n / 2)) / n^2``, n the length of v: the inverse of the derivative of
-        the exponential map (Iserles et al., *Lie-group methods*, 2000).
+        ``v' = w + v x w / 2 + k v x (v x w)`` with ``k = (1 - n / 2 cot(n / 2)) / n^2``, n the length of v: the inverse
+        of the derivative of the exponential map (Iserles et al., *Lie-group methods*, 2000).
         """
         square = wp.dot(v, v)
         # Series about zero: the next term is below 1e-14 here.
@@ -74,7 +75,7 @@ def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
 
 
 def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
-    """Functions of quaternions and poses for a precision and number of lanes, from the basic ones ``a``."""
+    """Return functions of quaternions and poses for a precision and number of lanes, from the basic ones ``a``."""
     t = lane_types(scalar, lanes)
     vec3, quat, mat33 = t.vec3, t.quat, t.mat33
 
@@ -84,7 +85,7 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
 
     @wp.func
     def product(p: quat, q: quat):
-        """Rotation by q, then by p."""
+        """Multiply quaternions: rotation by q, then by p."""
         return a.make_quat(
             a.mul(p[3], q[0]) + a.mul(p[0], q[3]) + a.mul(p[1], q[2]) - a.mul(p[2], q[1]),
             a.mul(p[3], q[1]) + a.mul(p[1], q[3]) + a.mul(p[2], q[0]) - a.mul(p[0], q[2]),
@@ -111,13 +112,13 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
 
     @wp.func
     def zero_pose():
-        """All seven numbers zero, as an adjoint begins."""
+        """Return a pose of seven zeros, the initial value of an adjoint."""
         none = a.real(scalar(0.0))
         return a.make_pose(a.make_vec3(none, none, none), a.make_quat(none, none, none, none))
 
     @wp.func
     def matrix(q: quat):
-        """The rotation matrix of a unit quaternion."""
+        """Return the rotation matrix of a unit quaternion."""
         two = scalar(2.0)
         xx = a.mul(q[0], q[0])
         yy = a.mul(q[1], q[1])
@@ -137,7 +138,7 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
 
     @wp.func
     def axial(m: mat33, n: mat33):
-        """(12 - 21, 20 - 02, 01 - 10) of the product m n': the sum of column x column over those of m and n."""
+        """Return (12 - 21, 20 - 02, 01 - 10) of the product m n': the sum of column x column over those of m and n."""
         x = a.mat_row(m, 0)
         y = a.mat_row(m, 1)
         z = a.mat_row(m, 2)
@@ -152,14 +153,16 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
 
     @wp.func
     def turn_of_quaternion(q: quat, q_bar: quat):
-        """Derivative in a world rotation, from that in the unit quaternion it turns."""
+        """Return the derivative in a world rotation, from that in the unit quaternion it turns."""
         v = imaginary(q)
         v_bar = imaginary(q_bar)
         return scalar(0.5) * (a.scale(q[3], v_bar) + a.cross(v, v_bar) - a.scale(q_bar[3], v))
 
     @wp.func
     def quaternion_of_turn(q: quat, turn: vec3):
-        """Derivative in a unit quaternion, tangent to the unit sphere, from that in a rotation to the left of it."""
+        """Return the derivative in a unit quaternion, tangent to the unit sphere, from that in a rotation to the left
+        of it.
+        """
         v = imaginary(q)
         v_bar = scalar(2.0) * (a.scale(q[3], turn) - a.cross(v, turn))
         return a.make_quat(v_bar[0], v_bar[1], v_bar[2], scalar(-2.0) * a.dot(turn, v))

@@ -10,7 +10,9 @@ from warp_kernels.types import lane_types, warp_types
 
 
 def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions but ``total``, and sine and cosine."""
+    """Return the functions for several worlds, see :mod:`warp_kernels.algebra`; :func:`one_world` has the same
+    functions except ``total``, and sine and cosine.
+    """
     t, plain = lane_types(scalar, lanes), warp_types(scalar)
     lane, vec3, quat, mat33, transform, spatial, inertia10 = (
         t.real, t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia,
@@ -45,7 +47,7 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def sign(x: lane) -> lane:
-        """1, -1, or 0 of zero, of which ``wp.sign`` is 1."""
+        """Return 1, -1, or 0 for zero, for which ``wp.sign`` is 1."""
 
     @wp.func
     def make_vec3(x: lane, y: lane, z: lane):
@@ -57,16 +59,16 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def over_root(x: lane) -> lane:
-        """One over the root; of zero zero."""
+        """Return one over the square root; zero for zero."""
 
     @wp.func
     def over_length(q: quat):
-        """One over the length of a quaternion; of zero zero."""
+        """Return one over the length of a quaternion; zero for zero."""
         return over_root(wp.cw_mul(q[0], q[0]) + wp.cw_mul(q[1], q[1]) + wp.cw_mul(q[2], q[2]) + wp.cw_mul(q[3], q[3]))
 
     @wp.func
     def unit(q: quat):
-        """The quaternion with length one; of zero the identity."""
+        """Normalise a quaternion; zero becomes the identity."""
         over = over_length(q)
         w = wp.cw_mul(q[3], over)
         for i in range(wp.static(lanes)):

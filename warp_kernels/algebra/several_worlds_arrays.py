@@ -1,7 +1,7 @@
-"""Reading and writing arrays for lane groups of several worlds.
+"""Access to arrays for lane groups of several worlds.
 
-``values`` and ``bars`` are parameters [P, n], one for all worlds where P = 1; arrays of states [world, ...] are those of
-:mod:`warp_kernels.algebra.entries` and :mod:`warp_kernels.algebra.entries`.
+``values`` and ``bars`` are parameters [P, n], one for all worlds if P = 1; arrays of states [world, ...] are those of
+:mod:`warp_kernels.algebra.entries`.
 """
 
 from types import SimpleNamespace
@@ -15,7 +15,9 @@ from warp_kernels.types import lane_types, warp_types
 
 
 def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`one_world_arrays` has the same functions. ``a`` has the arithmetic."""
+    """Return the functions for several worlds, see :mod:`warp_kernels.algebra`; :func:`one_world_arrays` has the same
+    functions. ``a`` has the arithmetic.
+    """
     t, plain = lane_types(scalar, lanes), warp_types(scalar)
     lane, vec3, mat33, transform, spatial = t.real, t.vec3, t.mat33, t.transform, t.spatial
     one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
@@ -106,7 +108,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
         else:
             add_own_transform(bars, group, item, x)
 
-    # Scratch [items, groups]. Nothing else adds to it meanwhile: a CPU runs a launch in one thread.
+    # Scratch [items, groups]. No other thread adds to it: a CPU runs a launch in one thread.
     @wp.func
     def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, group: int, x: spatial):
         bars[item, group] = bars[item, group] + x

@@ -17,19 +17,19 @@ from warp_kernels.types import lane_types
 
 @functools.cache
 def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of spatial algebra for one precision and a number of worlds in a lane group."""
+    """Return the Warp functions of spatial algebra for one precision and a number of worlds in a lane group."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
 
     @wp.func
     def cross_motion(v: spatial, m: spatial):
-        """v x m for motion vectors."""
+        """Return v x m for motion vectors."""
         w = a.angular(v)
         return a.join(a.cross(w, a.angular(m)), a.cross(w, a.linear(m)) + a.cross(a.linear(v), a.angular(m)))
 
     @wp.func
     def cross_force(v: spatial, f: spatial):
-        """v x* f for a motion and a force vector."""
+        """Return v x* f for a motion and a force vector."""
         w = a.angular(v)
         return a.join(a.cross(w, a.angular(f)) + a.cross(a.linear(v), a.linear(f)), a.cross(w, a.linear(f)))
 
@@ -45,7 +45,7 @@ def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def apply_inertia(i: inertia10, m: spatial):
-        """Spatial momentum I m."""
+        """Return the spatial momentum I m."""
         w = a.angular(m)
         v = a.linear(m)
         h = first_moment(i)
@@ -53,7 +53,7 @@ def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def inertia_quadratic(x: spatial, y: spatial):
-        """Derivative of x . (I y) in the ten entries of I."""
+        """Return the derivative of x . (I y) in the ten entries of I."""
         xw = a.angular(x)
         xv = a.linear(x)
         yw = a.angular(y)
@@ -71,7 +71,7 @@ def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def point_velocity(m: spatial, point: vec3):
-        """Velocity of the material point now at ``point`` of a body that moves with m."""
+        """Return the velocity of the material point now at ``point`` of a body with the spatial velocity m."""
         return a.linear(m) + a.cross(a.angular(m), point)
 
     return SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Sine and cosine for lane groups of several worlds, without a branch for each of them."""
+"""Branch-free sine and cosine for lane groups of several worlds."""
 
 import math
 from types import SimpleNamespace
@@ -9,8 +9,8 @@ import warp as wp
 from warp_kernels.cpu.native import Native
 from warp_kernels.types import lane_types
 
-# Angles up to FAR have multiples of pi taken away and their sine and cosine worked out by the Taylor series of TERMS powers.
-# The first two parts of pi have so few digits that their products with the multiples are exact (Cody and Waite 1980).
+# Angles up to FAR are reduced by multiples of pi; a Taylor series of TERMS powers evaluates sine and cosine. The first
+# two parts of pi have so few digits that their products with the multiples are exact (Cody and Waite 1980).
 PI_PARTS = {
     "float64": (3.1415926535846666, 5.1266883031679116e-12, 2.1125998133974855e-23),
     "float32": (3.140625, 0.0009675025939941406, 1.5099580252808664e-07),
@@ -20,7 +20,7 @@ TERMS = {"float64": 12, "float32": 8}
 
 
 def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> SimpleNamespace:
-    """The functions for a precision and a number of lanes; ``real`` gives all lanes the same number."""
+    """Return the functions for a precision and a number of lanes; ``real`` broadcasts a number to all lanes."""
     lane = lane_types(scalar, lanes).real
     precision = scalar.__name__
     terms = TERMS[precision]
@@ -32,7 +32,7 @@ def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> Simple
 
     @Native(scalar, lanes, "algebra").func_native()
     def brought_near(x: lane, far: scalar) -> lane:
-        """The angles, those beyond ``far`` within a turn."""
+        """Return the angles, those beyond ``far`` reduced to one turn."""
 
     @wp.func
     def sine_cosine(angle: lane):
@@ -42,7 +42,7 @@ def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> Simple
             turns[i] = wp.rint(x[i] * over_pi)
         rest = x - turns * pi_parts[0] - turns * pi_parts[1] - turns * pi_parts[2]
         square = wp.cw_mul(rest, rest)
-        # Even and odd terms apart: the processor works on both at a time.
+        # Even and odd terms apart: the processor works on both at the same time.
         fourth = wp.cw_mul(square, square)
         sine, sine_odd = real(sine_terms[terms - 2]), real(sine_terms[terms - 1])
         cosine, cosine_odd = real(cosine_terms[terms - 2]), real(cosine_terms[terms - 1])
@@ -53,7 +53,7 @@ def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> Simple
             cosine_odd = wp.cw_mul(cosine_odd, fourth) + real(cosine_terms[terms - 3 - 2 * k])
         sine += wp.cw_mul(sine_odd, square)
         cosine += wp.cw_mul(cosine_odd, square)
-        # Both change their signs with every turn of pi: 1 - 2 (turns mod 2).
+        # Both change sign with every half turn: 1 - 2 (turns mod 2).
         pairs = lane()
         for i in range(wp.static(lanes)):
             pairs[i] = wp.rint(turns[i] * scalar(0.5))

@@ -1,6 +1,6 @@
-"""Vectors and quaternions whose components stand beside each other in arrays of the user, in terms of the basic functions.
+"""Vectors and quaternions with contiguous components in arrays of the user, in terms of the basic functions.
 
-The digit in a name is the number of dimensions of the array, two where there is none.
+The digit in a name is the number of dimensions of the array, two if absent.
 """
 
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ import warp as wp
 
 
 def vector_functions(a: SimpleNamespace) -> SimpleNamespace:
-    """Functions for the precision and number of lanes of the basic functions ``a``."""
+    """Return functions for the precision and number of lanes of the basic functions ``a``."""
 
     @wp.func
     def load_vec3(values: Any, group: int, k: int):
@@ -48,7 +48,7 @@ def vector_functions(a: SimpleNamespace) -> SimpleNamespace:
 
     @wp.func
     def get_row(buffer: Any, values: Any, group: int, frame: int, i: int, columns: int):
-        """The first three entries of row i of a frame."""
+        """Return the first three entries of row i of a frame."""
         return a.make_vec3(
             a.get(buffer, values, group, frame, i, 0, columns),
             a.get(buffer, values, group, frame, i, 1, columns),
@@ -57,7 +57,7 @@ def vector_functions(a: SimpleNamespace) -> SimpleNamespace:
 
     @wp.func
     def get_column(buffer: Any, values: Any, group: int, frame: int, i: int, j: int, columns: int):
-        """Three entries of column j of a frame, from row i on."""
+        """Return three entries of column j of a frame, from row i on."""
         return a.make_vec3(
             a.get(buffer, values, group, frame, i, j, columns),
             a.get(buffer, values, group, frame, i + 1, j, columns),

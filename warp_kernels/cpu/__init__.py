@@ -1,1 +1,1 @@
-"""What runs on a CPU only: C++ in header files, behind :mod:`warp_kernels.cpu.native`."""
+"""CPU-only code: C++ in header files, behind :mod:`warp_kernels.cpu.native`."""

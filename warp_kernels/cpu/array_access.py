@@ -1,9 +1,9 @@
-"""How kernels reach the entries of arrays on a CPU: without looking at the signs of indices.
+"""Array access of kernels on a CPU without tests of negative indices.
 
-Warp lets an index count from an array's end where it is negative, and tests every index of every access for it, which takes
-longer than the access. No kernel here uses that; ``tests/index_checks.py`` runs them with functions that look at every
-index. Everything that Warp generates reaches entries through two functions, ``index`` and ``index_grad``. Those below have the
-same arguments and a condition that always holds, for which Clang prefers them.
+Warp lets a negative index count from an array's end, and tests every index of every access for it, which takes longer
+than the access. No kernel here uses that; ``tests/index_checks.py`` runs them with functions that check every index.
+Everything that Warp generates accesses entries through two functions, ``index`` and ``index_grad``. Those below have
+the same arguments and a condition that always holds, for which Clang prefers them.
 """
 
 _ENTRY = """
@@ -15,10 +15,11 @@ template <typename T> inline T& {name}(const array_t<T>& values{arguments}) __at
 
 
 def access_functions(check: str = "") -> str:
-    """C++ source of the functions, which stands before that of a module.
+    """Return the C++ source of the functions, which precedes that of a module.
 
     Args:
-        check: a statement for every index {i} of the dimension {d} of an entry of ``values``, before it is read or written.
+        check: a statement for every index {i} of the dimension {d} of an entry of ``values``, before it is read or
+            written.
     """
     functions = []
     for dimensions in range(1, 5):

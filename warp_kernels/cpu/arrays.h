@@ -3,11 +3,11 @@
 
 #include <builtin.h> // Warp's
 
-// Part of every function that calls it, so that what structs hold is kept in registers.
+// Inlined into every caller, so that members of structs stay in registers.
 #ifdef __CUDACC__
 #define BACKSWING_MEMBER __device__ __forceinline__
 #define BACKSWING_INLINE static __device__ __forceinline__
-// A GPU needs its registers for other things than several turns of a loop at a time.
+// A GPU needs its registers for other things than several iterations of a loop at a time.
 #define BACKSWING_ROLLED_ON_GPU _Pragma("unroll 1")
 #else
 #define BACKSWING_MEMBER __attribute__((always_inline))
@@ -26,8 +26,8 @@ using Mat33 = wp::mat_t<3, 3, Number>;
 template <typename T>
 using Array = wp::array_t<T>;
 
-// What one world has of an array [item, world], from item `first` on, or of one [world, item]. Warp's own access to an
-// array describes all of it anew at each entry, which takes longer than most products.
+// View of one world in an array [item, world], from item `first` on, or in one [world, item]. Warp's own access to an
+// array computes all strides anew at each entry, which takes longer than most products.
 template <typename T>
 struct Entries {
     char* at;

@@ -5,8 +5,8 @@
 
 namespace backswing {
 
-// A Pack has a number of each world of a lane group, a Mask whether something holds for it (-1 or 0).
-// Arrays need not be aligned to a Pack. As an argument of a template it would lose its alignment: pass <Number, L>.
+// A Pack has a number for each world of a lane group, a Mask a truth value (-1 or 0). Arrays need not be aligned to a
+// Pack. As an argument of a template it would lose its alignment: pass <Number, L>.
 template <typename Number, int L>
 struct Lanes {
     typedef Number Pack __attribute__((ext_vector_type(L), aligned(sizeof(Number))));
@@ -22,20 +22,20 @@ using Mask = typename Lanes<Number, L>::Mask;
 template <typename Number>
 constexpr Number ROUNDING = sizeof(Number) == 4 ? Number(__FLT_EPSILON__) : Number(__DBL_EPSILON__);
 
-// The numbers of an array without gaps [..., L] as packs.
+// The numbers of a contiguous array [..., L] as packs.
 template <typename Number, int L>
 BACKSWING_INLINE Pack<Number, L>* packs(const Array<Number>& array) {
     return reinterpret_cast<Pack<Number, L>*>(array.data);
 }
 
-// Where entry [i, j] of an array lies, seen as numbers of a type.
+// Address of entry [i, j] of an array, seen as numbers of a type.
 template <typename Type, typename T>
 BACKSWING_INLINE Type* entry(const Array<T>& array, wp::int64 i, wp::int64 j) {
     return reinterpret_cast<Type*>(
         reinterpret_cast<char*>(array.data) + i * wp::int64(array.strides[0]) + j * wp::int64(array.strides[1]));
 }
 
-// The array [item, world] for one group; it has room for whole groups.
+// The array [item, world] for one group; it has capacity for whole groups.
 template <typename Number, int L>
 struct Items {
     char* at;

@@ -1,4 +1,4 @@
-// What a CPU does around launches: it repeats them, clears memory, and flushes denormals to zero. A GPU does nothing.
+// CPU operations around launches: repeating them, clearing memory, and flushing denormals to zero. A GPU does nothing.
 #pragma once
 
 #include "arrays.h"
@@ -28,7 +28,7 @@ BACKSWING_INLINE void set_to_zero(wp::uint64 address, wp::uint64 size) {
 #endif
 }
 
-// Return the control word of the thread's floating-point unit, zero where none is known.
+// Return the control word of the thread's floating-point unit, zero if unknown.
 BACKSWING_INLINE wp::uint64 control_word() {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
     return __builtin_ia32_stmxcsr();
@@ -41,7 +41,8 @@ BACKSWING_INLINE wp::uint64 control_word() {
 #endif
 }
 
-// Compute by `word`, or by that with denormals as zero: on x86 two bits say so of results and operands, on ARM one.
+// Set the control word to `word`, or to that with denormals flushed to zero: two bits on x86, for results and operands,
+// one on ARM.
 BACKSWING_INLINE void set_control_word(wp::uint64 word, bool flush) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
     __builtin_ia32_ldmxcsr(static_cast<unsigned>(flush ? word | 0x8040 : word));

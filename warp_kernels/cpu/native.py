@@ -1,7 +1,7 @@
-"""Native functions of kernels, whose C++ stands in the header files beside this module.
+"""Native functions of kernels, with their C++ in the header files next to this module.
 
-A function of a kernel is declared in Python, with its arguments and no body; the C++ function of the same name is a template over
-the scalar type and the number of lanes, in the namespace ``backswing`` or one within it::
+A function of a kernel is declared in Python, with its arguments and no body; the C++ function of the same name is a
+template over the scalar type and the number of lanes, in the namespace ``backswing`` or one within it::
 
     native = Native(scalar, lanes, "newton")
 
@@ -9,13 +9,14 @@ the scalar type and the number of lanes, in the namespace ``backswing`` or one w
     def find_square(group: int, nv: int, residual: of_worlds, shared: Group):
         '''Squared norm of the residual.'''
 
-calls ``backswing::newton::find_square<wp::float32, 8>(group, nv, residual, shared)``. Structs of Warp arrive as C++ structs with the
-same fields: pass them instead of many arrays. With one lane the template has the scalar type alone. Such functions run on GPUs too;
-those of several lanes run on CPUs alone.
+calls ``backswing::newton::find_square<wp::float32, 8>(group, nv, residual, shared)``. Structs of Warp arrive as C++
+structs with the same fields: pass them instead of many arrays. With one lane the template has the scalar type alone.
+Such functions run on GPUs too; those of several lanes only on CPUs.
 
-The module of a kernel that calls such a function names the headers (``kernel_module(..., headers=("newton/system.h",))``). Their text,
-with that of the headers that they include, each once, stands before the source of the module. Warp hashes it with everything else, so
-that a changed header compiles exactly the modules that contain it, and no compiler has to find a file.
+The module of a kernel that calls such a function names the headers (``kernel_module(...,
+headers=("newton/system.h",))``). Their text, with that of the headers that they include, each once, precedes the source
+of the module. Warp hashes it with everything else, so that a changed header compiles exactly the modules that contain
+it, and no compiler has to find a file.
 """
 
 import functools
@@ -28,7 +29,7 @@ from typing import Any
 import warp as wp
 
 FOLDER = Path(__file__).parent
-# Headers of this folder. Those in angle brackets are Warp's, which stand before the source of every module.
+# Headers of this folder. Those in angle brackets are Warp's, which precede the source of every module.
 _INCLUDE = re.compile(r'\s*#\s*include\s+(?:"(?P<own>[^"]+)"|<[^>]+>)')
 _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 
@@ -39,7 +40,7 @@ def header_source(headers: tuple[str, ...], folder: Path = FOLDER) -> str:
 
     Args:
         headers: paths relative to ``folder``.
-        folder: where the headers lie.
+        folder: folder of the headers.
 
     Raises:
         ValueError: for a header that isn't in ``folder``.
@@ -49,9 +50,9 @@ def header_source(headers: tuple[str, ...], folder: Path = FOLDER) -> str:
 
 
 def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
-    """Return the text of a header, or nothing where it has been included before.
+    """Return the text of a header, or nothing if it has been included before.
 
-    Sources of several calls may stand one after the other: what ``#pragma once`` asks for is done by a macro.
+    Sources of several calls may be concatenated: a macro replaces ``#pragma once``.
     """
     if path in seen:
         return ""
@@ -80,7 +81,7 @@ def with_headers(
 
 
 class Native:
-    """The C++ templates of one namespace, for one precision and number of lanes.
+    """C++ templates of one namespace, for one precision and number of lanes.
 
     Args:
         scalar: precision, first argument of the templates. None: they have none.
@@ -97,7 +98,7 @@ class Native:
     def func_native(self, *values: Any, template: str | None = None) -> Callable[[Callable[..., Any]], wp.Function]:
         """Return a decorator for a function of Warp that calls the template of its name.
 
-        Warp finds the type of what a native function returns only where a decorator has this name.
+        Warp finds the return type of a native function only if a decorator has this name.
 
         Args:
             values: further arguments of the template: bools, ints or names.
@@ -116,7 +117,7 @@ class Native:
     def call(self, template: str, *names: str, values: Sequence[Any] = (), returns: bool = False) -> str:
         """Return the body of a native function, for ``wp.func_native``.
 
-        Needed for functions with overloads, which Warp finds among the names where ``wp.func_native`` itself stands.
+        Needed for functions with overloads, which Warp looks up in the scope of ``wp.func_native``.
 
         Args:
             template: name of the C++ template.

@@ -1,11 +1,11 @@
-// The degrees of freedom from the root of a tree to each one.
+// Degrees of freedom from the root of a tree to each one.
 #pragma once
 
 #include "arrays.h"
 
 namespace backswing {
 
-// What `Paths` of warp_kernels.solver.structs holds.
+// The members of `Paths` of warp_kernels.solver.structs.
 struct Ancestors {
     const int* depths;
     const int* starts;
@@ -16,7 +16,7 @@ struct Ancestors {
         : depths(paths.dof_depth.data), starts(paths.dof_row_start.data), ancestors(paths.ancestor.data) {}
 };
 
-// The degrees of freedom from the root to `tail`, that one included, by depth.
+// Degrees of freedom from the root to `tail`, inclusive, by depth.
 struct Path {
     int tail, depth;
     const int* above;

@@ -1,10 +1,10 @@
-// Rows of a trajectory's arrays, which kernels know by address, and of a shard's own arrays; the hash of a trajectory.
-// For CPUs and GPUs.
+// Rows of a trajectory's arrays, which kernels access by address, and of a shard's own arrays; the hash of a
+// trajectory. For CPUs and GPUs.
 #pragma once
 
 #include "arrays.h"
 
-// Unrolled on a CPU, loops over a row take a third of the time to compile a step, and are no faster.
+// If unrolled on a CPU, loops over a row take a third of a step's compile time, and are no faster.
 #ifdef __CUDACC__
 #define BACKSWING_ROLLED_ON_CPU
 #else
@@ -13,13 +13,13 @@
 
 namespace backswing::recording {
 
-// A row of a trajectory's array, which is that of a world in one step; null where there is no array.
+// A row of a trajectory's array, which is that of a world in one step; null without an array.
 template <typename Number>
 BACKSWING_INLINE Number* row_at(wp::uint64 address, int row, int total_worlds, int world, int count) {
     return address ? reinterpret_cast<Number*>(address) + (wp::int64(row) * total_worlds + world) * count : nullptr;
 }
 
-// Read a world's values, zeros where there is no array.
+// Read a world's values, zeros if there is no array.
 template <typename Number>
 BACKSWING_INLINE void load_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
@@ -30,7 +30,7 @@ BACKSWING_INLINE void load_row(
     for (int i = 0; i < count; ++i) here[i] = there ? there[i] : Number(0);
 }
 
-// Add what a trajectory has to a world's values, nothing where there is no array.
+// Add a trajectory's values to a world's, nothing if there is no array.
 template <typename Number>
 BACKSWING_INLINE void add_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
@@ -42,7 +42,7 @@ BACKSWING_INLINE void add_row(
     for (int i = 0; i < count; ++i) here[i] += there[i];
 }
 
-// Write a world's values where there is an array for them.
+// Write a world's values if there is an array for them.
 template <typename Number>
 BACKSWING_INLINE void store_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
@@ -63,7 +63,7 @@ BACKSWING_INLINE void copy_row(const Array<Number>& source, int world, const Arr
     for (int i = 0; i < source.shape[1]; ++i) to[i] = from[i];
 }
 
-// Return whether all values of a world are finite: a number that isn't, less itself, is not a number.
+// Return whether all values of a world are finite: a non-finite number minus itself is NaN.
 template <typename Number>
 BACKSWING_INLINE bool is_finite_row(const Array<Number>& values, int world) {
     const Number* row = contiguous_row(values, world);
@@ -73,7 +73,7 @@ BACKSWING_INLINE bool is_finite_row(const Array<Number>& values, int world) {
     return finite;
 }
 
-// Return whether no value of a world is greater than a finite limit, either way, or not a number.
+// Return whether the magnitude of all values of a world is within a finite limit, and none is NaN.
 template <typename Number>
 BACKSWING_INLINE bool is_row_within(const Array<Number>& values, int world, Number limit) {
     const Number* row = contiguous_row(values, world);
@@ -93,9 +93,9 @@ struct BitsOf<4> {
     typedef wp::uint32 type;
 };
 
-// Return a hash that goes on from `found` with the bits of a world's numbers [rows, world, n], each row contiguous:
-// FNV-1a of 64 bits (Fowler, Noll and Vo). Four hashes of every fourth number each, then one of them all: in a single
-// one each number waits for the one before it.
+// Return a hash continued from `found` with the bits of a world's numbers [rows, world, n], each row contiguous: FNV-1a
+// of 64 bits (Fowler, Noll and Vo). Four hashes of every fourth number each, then one of them all: in a single one each
+// number waits for the one before it.
 template <typename Number>
 BACKSWING_INLINE wp::uint64 hashed(wp::uint64 found, const Array<Number>& values, int world) {
     typedef typename BitsOf<sizeof(Number)>::type Bits;

@@ -1,9 +1,9 @@
 """Forward dynamics by the articulated-body algorithm.
 
-Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom
+Articulated-body algorithm: Featherstone 2014, table 7.1, treating every joint as a sequence of one-degree-of-freedom
 joints, so that its inner step is one symmetric rank-1 update. Articulated-body inertias are symmetric 6x6 matrices in
 21 entries. The factors U and D give the sparse factorisation M = L' D L (see :mod:`warp_kernels.dynamics.mass_matrix`).
-Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g is that of -w . ID(q, qd,
+Reverse mode never differentiates it: the gradient of qdd = ABA(q, qd, tau) with cotangent g is that of -w . ID(q, qd,
 qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.dynamics.newton_euler`).
 """
 
@@ -24,17 +24,17 @@ from warp_kernels.variants import used_arguments_only
 
 @functools.cache
 def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of articulated inertias for one precision and a number of worlds in a lane group.
+    """Return the Warp functions of articulated inertias for one precision and a number of worlds in a lane group.
 
-    The matrix is ((A, B), (B', C)), angular part first. ``types.articulated`` holds Axx, Ayy, Azz, Axy, Axz, Ayz, then B
-    row by row, then C like A.
+    The matrix is ((A, B), (B', C)), angular part first. ``types.articulated`` holds Axx, Ayy, Azz, Axy, Axz, Ayz, then
+    B row by row, then C like A.
     """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real, vec3, spatial, inertia10, articulated = t.real, t.vec3, t.spatial, t.inertia, t.articulated
 
     @wp.func
     def from_rigid(i: inertia10):
-        """The spatial inertia of a rigid body."""
+        """Return the spatial inertia of a rigid body."""
         z = a.real(scalar(0.0))
         return a.make_articulated(
             a.make_vec3(i[4], i[5], i[6]),
@@ -48,7 +48,7 @@ def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def symmetric_product(d: vec3, r: vec3, v: vec3):
-        """The product of a symmetric matrix, given by its diagonal and xy, xz, yz, with a vector."""
+        """Multiply a symmetric matrix, given by its diagonal and xy, xz, yz, by a vector."""
         return a.make_vec3(
             a.mul(d[0], v[0]) + a.mul(r[0], v[1]) + a.mul(r[1], v[2]),
             a.mul(r[0], v[0]) + a.mul(d[1], v[1]) + a.mul(r[2], v[2]),
@@ -57,7 +57,7 @@ def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def apply(i: articulated, m: spatial):
-        """The force I m."""
+        """Return the force I m."""
         w = a.angular(m)
         v = a.linear(m)
         b = a.mat_rows(a.make_vec3(i[6], i[7], i[8]), a.make_vec3(i[9], i[10], i[11]), a.make_vec3(i[12], i[13], i[14]))
@@ -68,7 +68,7 @@ def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def square(u: spatial, factor: real):
-        """The matrix u u' times a factor."""
+        """Return the matrix u u' times a factor."""
         f = a.scale_spatial(factor, u)
         v = a.linear(u)
         return a.make_articulated(
@@ -86,11 +86,12 @@ def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The articulated-body algorithm for one precision and a number of worlds in a lane group, launched over (tree, group).
+    """Return the articulated-body algorithm for one precision and a number of worlds in a lane group, launched over
+    (tree, group).
 
-    ``aba`` gives accelerations. The others are for its gradient, in a module of their own, so that the two are compiled at the same
-    time. ``solve_mass_matrix`` is what is left of ``aba`` for bodies at rest without weight, springs and dampers:
-    qdd = M^-1 tau. There bias_force and acceleration may be the same array.
+    ``aba`` computes accelerations. The others are for its gradient, in a separate module, so that the two are compiled
+    at the same time. ``solve_mass_matrix`` is ``aba`` for bodies at rest without gravity, springs and dampers: qdd =
+    M^-1 tau. There bias_force and acceleration may be the same array.
     """
     a = algebra(scalar, lanes)
     module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("aba", "aba_adjoint"))
@@ -103,7 +104,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         tau_bar: wp.array2d(dtype=scalar),
         minus_w: wp.array2d(dtype=scalar),
     ):
-        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over groups."""
+        """Add w to the adjoint of tau, if requested, and negate it, over groups."""
         group = wp.tid()
         for k in range(w.shape[1]):
             value = a.load(w, group, k)
@@ -120,7 +121,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) -> wp.Kernel:
-    """The kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``."""
+    """Return the kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``."""
     name = "aba" if moving else "solve_mass_matrix"
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
@@ -160,10 +161,11 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         innovation: wp.array2d(dtype=real),
         qdd: wp.array2d(dtype=scalar),
     ):
-        """implicit: what else stands on the diagonal of the mass matrix [dof, group], or empty.
+        """Compute accelerations and factors of a tree.
 
-        friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
-        lift: gravity of a tree beside that of its world [tree, group], or empty. articulated: scratch.
+        implicit: additional diagonal of the mass matrix [dof, group], or empty.
+        friction_loss: dry friction, or empty to ignore it, as in a step, which has constraints for it.
+        lift: gravity of a tree in addition to that of its world [tree, group], or empty. articulated: scratch.
         """
         tree, group = wp.tid()
         first = links.tree_start[tree]
@@ -218,7 +220,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                         d += implicit[k, group]
                     speed = a.load(qd, group, k)
                     if friction_loss.shape[0] > 0:
-                        # First of all: where friction is nearly all of tau, their difference is exact.
+                        # First of all: if friction is nearly all of tau, their difference is exact.
                         loss = a.load_param_scalar(friction_loss, group, k)
                         torque -= dry.force_against(loss, speed)
                     torque -= a.mul(damp, speed)

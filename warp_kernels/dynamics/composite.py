@@ -1,7 +1,8 @@
-"""Composite inertias, each link with all that it carries, and the adjoint of the mass matrix that is made of them.
+"""Composite inertias of subtrees, and the adjoint of the mass matrix computed from them.
 
-M[k, j] = S_j . Ic S_k with Ic the composite inertia of the links that k moves (Featherstone 2014, table 6.2), j an ancestor of k or k.
-The loops are ``while`` loops, which Warp compiles to fewer instructions than ``range``; none of this has an adjoint by Warp.
+M[k, j] = S_j . Ic S_k with Ic the composite inertia of the links that k moves (Featherstone 2014, table 6.2), j an
+ancestor of k or k. The loops are ``while`` loops, which Warp compiles to fewer instructions than ``range``; none of
+this has an adjoint by Warp.
 """
 
 import functools
@@ -23,7 +24,9 @@ COMPOSITE_HEADERS = ("dynamics/composite.h",)
 
 @functools.cache
 def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions for one precision and a number of worlds in a lane group, in the order in which an adjoint calls them."""
+    """Return the Warp functions for one precision and a number of worlds in a lane group, in the order in which an
+    adjoint calls them.
+    """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     real, spatial, inertia10, hand = t.real, t.spatial, t.inertia, propagation(lanes)
 
@@ -36,7 +39,7 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link_inertia: wp.array2d(dtype=inertia10),
         composite: wp.array2d(dtype=inertia10),
     ):
-        """Every link with nothing to carry, as far as it is kept in memory."""
+        """Set each link's composite inertia to its own, if it is kept in memory."""
         link = first
         while link < last:
             hand.keep(link_inertia[link, group], link, group, link_forks, composite)
@@ -44,7 +47,7 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def add_to_parent(link: int, parent: int, group: int, composite: wp.array2d(dtype=inertia10)):
-        """What the link is with all it carries, put upon its parent; the last link of a tree comes first."""
+        """Add the composite inertia of a link to its parent; the last link of a tree comes first."""
         whole = composite[link, group]
         if parent >= 0:
             composite[parent, group] = composite[parent, group] + whole
@@ -61,7 +64,7 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         diagonal: real,
         subspace_bar: wp.array2d(dtype=spatial),
     ):
-        """The adjoint of ``whole``, from column k of the matrix; adds to that of ``s``.
+        """Compute the adjoint of ``whole`` from column k of the matrix; add to that of ``s``.
 
         Args:
             force: ``whole`` times s.
@@ -81,7 +84,7 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         composite_bar: wp.array2d(dtype=inertia10),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """A link is part of the composites of all above it: sums their adjoints, and adds them to those of the links."""
+        """Propagate the adjoints of composites to the links: sum those of all links above, and add them."""
         total = inertia10()
         link = first
         while link < last:
@@ -100,23 +103,24 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, packed: bool) -> wp.Kernel:
-    """The adjoint of the mass matrix, without that of the armature, as a kernel over (tree, lane group).
+    """Return the adjoint of the mass matrix, without that of the armature, as a kernel over (tree, lane group).
 
     Args:
         name: of the kernel.
-        module: that it belongs to.
+        module: its Warp module.
         scalar: precision.
         lanes: number of worlds in a lane group.
-        packed: whether the adjoint of the matrix comes as ``mass_bar``, its entries below the diagonal, each together with
-            its mirror, packed as in :mod:`warp_kernels.dynamics.mass_matrix`, and ``mass_bar_diagonal``; otherwise whole, as
-            ``mass_matrix_bar``.
+        packed: whether the adjoint of the matrix comes as ``mass_bar``, its entries below the diagonal, each together
+            with its mirror, packed as in :mod:`warp_kernels.dynamics.mass_matrix`, and ``mass_bar_diagonal``; otherwise
+            whole, as ``mass_matrix_bar``.
     """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     co, hand = composite_functions(scalar, lanes), propagation(lanes)
     spatial, inertia10 = t.spatial, t.inertia
     ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=t.real)
 
-    # Both: the motions of k and its ancestors, weighted by the adjoints of their entries; add to those of the ancestors.
+    # Both: the motions of k and its ancestors, weighted by the adjoints of their entries; add to those of the
+    # ancestors.
     @wp.func
     def whole_path(
         k: int,
@@ -202,7 +206,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Adds to the adjoints of subspace and link_inertia; ``composite`` is scratch."""
+        """Add to the adjoints of subspace and link_inertia; ``composite`` is scratch."""
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]

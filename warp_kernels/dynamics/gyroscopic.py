@@ -1,10 +1,10 @@
 """Gyroscopic forces of links on free and spherical joints by the implicit midpoint rule.
 
-The articulated-body algorithm evaluates them at the velocity before a step, from which a body that spins freely gains
+The articulated-body algorithm evaluates them at the velocity before a step, with which a freely spinning body gains
 energy in every step, without bound. The wrench given here replaces them by those of the implicit midpoint rule, which
 keeps both quadratic invariants of Euler's equations, energy and the length of the angular momentum (Hairer, Lubich and
 Wanner, Geometric Numerical Integration, section IV.2). Angular velocities along world axes at the inertia before the
-step serve as well as those in the body: the rotation by h w that follows leaves w as it is.
+step are equivalent to those in the body: the subsequent rotation by h w leaves w unchanged.
 """
 
 import functools
@@ -15,31 +15,33 @@ import warp as wp
 
 from warp_kernels.types import FREE, kernel_module, warp_types
 
-# Newton's method on the midpoint rule takes five iterations at most where the body turns by one radian or less: measured
+# Newton's method on the midpoint rule takes at most five iterations if the body turns by one radian or less: measured
 # on 300,000 inertias from a ball's to a needle's.
 MAX_ITERATIONS = 8
 
 
 @functools.cache
 def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel for one precision, with Warp's own adjoint."""
+    """Return the kernel for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     module = kernel_module("gyroscopic", scalar, inlined=True)
     midpoint = _midpoint(scalar)
-    # Of the trace of an inertia, what is added to it: a needle may have none about its axis.
+    # Share of the trace of an inertia that is added to it: a needle may have none about its axis.
     least = scalar(1.0e-6 if scalar is wp.float32 else 1.0e-12)
 
     @wp.func
     def inertia_about(rigid: inertia10, arm: vec3):
-        """Inertia about a place that lies ``arm`` from the reference point, for a body whose centre of mass moves on."""
+        """Return the inertia about the point at ``arm`` from the reference point, for a body whose centre of mass keeps
+        moving.
+        """
         first = vec3(rigid[1], rigid[2], rigid[3])
         whole = mat33(
             rigid[4], rigid[7], rigid[8],
             rigid[7], rigid[5], rigid[9],
             rigid[8], rigid[9], rigid[6],
         )  # fmt: skip
-        # Steiner's theorem from the reference point to the place: I - (2 h.p - m p.p) E + h p' + p h' - m p p'.
+        # Steiner's theorem from the reference point to that point: I - (2 h.p - m p.p) E + h p' + p h' - m p p'.
         moment = scalar(2.0) * wp.dot(first, arm) - rigid[0] * wp.dot(arm, arm)
         one = wp.identity(n=3, dtype=scalar)
         mixed = wp.outer(first, arm) + wp.outer(arm, first) - rigid[0] * wp.outer(arm, arm)
@@ -48,13 +50,13 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def resolved_time(dt: scalar, w: vec3):
-        """The time step, but at most that in which the body turns by one radian.
+        """Return the time step, but at most the time in which the body turns by one radian.
 
-        Faster precession can't be told from slower at this step; energy is kept either way.
+        Faster precession can't be told from slower at this step; energy is conserved either way.
         """
         angle = dt * dt * wp.dot(w, w)
         time = dt
-        # The square of less than that is nothing beside one, and would be slow, denormal numbers.
+        # The square of less than that is negligible relative to one, and would be a slow denormal.
         if angle > scalar(1.0e-12):
             time = dt / wp.sqrt(wp.sqrt(scalar(1.0) + angle * angle))
         return time
@@ -83,11 +85,12 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         lift: wp.array2d(dtype=vec3),
         common_wrench: wp.array2d(dtype=spatial),
     ):
-        """Over (turning link, world): what the midpoint rule adds to the forces at the velocity before the step.
+        """Compute the difference of the midpoint rule's forces from those at the velocity before the step, over
+        (turning link, world).
 
-        spin: angular velocity along world axes. lift: w x (w x a) of a tree with a floating base, with the arm a from the base's
-        origin to its centre of mass. Added to the gravity of the tree, it cancels the centripetal acceleration of the origin about
-        the centre (see :mod:`warp_kernels.kinematics.recentre`).
+        spin: angular velocity along world axes. lift: w x (w x a) of a tree with a floating base, with the arm a from
+        the base's origin to its centre of mass. Added to the gravity of the tree, it cancels the centripetal
+        acceleration of the origin about the centre (see :mod:`warp_kernels.kinematics.recentre`).
 
         A free body turns about its centre of mass; a link on a spherical joint turns about the joint.
         """
@@ -95,7 +98,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         link = turning_link[item]
         rigid = link_inertia[link, world]
         tail = link_tail_dof[link]
-        # Summed up in memory: of a variable that a loop adds to, Warp's adjoint doesn't know the value.
+        # Summed in memory: Warp's adjoint doesn't know the value of a variable that a loop adds to.
         spin[item, world] = wp.spatial_top(subspace[tail, world]) * qd[world, tail]
         for d in range(dof_depth[tail]):
             k = ancestor[dof_row_start[tail] + d]
@@ -124,7 +127,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
 
 
 def _midpoint(scalar: Any) -> wp.Function:
-    """The middle x of an angular velocity before and after a step, I (x - w) + h/2 x x (I x) = 0."""
+    """Return the middle x of an angular velocity before and after a step, I (x - w) + h/2 x x (I x) = 0."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     small = scalar(1.0e-6 if scalar is wp.float32 else 1.0e-14)
@@ -146,7 +149,7 @@ def _midpoint(scalar: Any) -> wp.Function:
 
     @wp.func_grad(midpoint)
     def adjoint_midpoint(about: mat33, w: vec3, step: scalar, x_bar: vec3):
-        """By the implicit function theorem."""
+        """Apply the implicit function theorem."""
         x = midpoint(about, w, step)
         y = wp.inverse(wp.transpose(slope(about, x, step))) * x_bar
         turned = scalar(0.5) * wp.cross(y, x)

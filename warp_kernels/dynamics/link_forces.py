@@ -1,7 +1,7 @@
-"""Forces on links: drag of a medium, compensated gravity, and external wrenches given at frames.
+"""Forces on links: drag of a medium, gravity compensation, and external wrenches at frames.
 
-A medium drags boxes as in MuJoCo's inertia-box model, see :meth:`sim.ModelBuilder.set_medium`; a share of a link's
-weight is borne as by MuJoCo's ``gravcomp``.
+A medium drags boxes as in MuJoCo's inertia-box model, see :meth:`sim.ModelBuilder.set_medium`; gravity compensation
+removes a share of a link's weight, like MuJoCo's ``gravcomp``.
 """
 
 import functools
@@ -18,7 +18,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def drag_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel of one precision, over (box, world), with Warp's own adjoint."""
+    """Return the kernel for one precision, over (box, world), with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     sp = spatial_functions(scalar)
@@ -55,11 +55,11 @@ def drag_kernels(scalar: Any) -> SimpleNamespace:
         drag_velocity: wp.array2d(dtype=spatial),
         common_wrench: wp.array2d(dtype=spatial),
     ):
-        """drag_velocity: of each box's link. common_wrench: added to."""
+        """Add the drag of boxes to common_wrench. drag_velocity: of each box's link."""
         box, world = wp.tid()
         link = drag_link[box]
         tail = link_tail_dof[link]
-        # Summed up in memory: of a variable that a loop adds to, Warp's adjoint doesn't know the value.
+        # Summed in memory: Warp's adjoint doesn't know the value of a variable that a loop adds to.
         drag_velocity[box, world] = subspace[tail, world] * qd[world, tail]
         for d in range(dof_depth[tail]):
             k = ancestor[dof_row_start[tail] + d]
@@ -96,7 +96,7 @@ def drag_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def gravity_compensation_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision and a number of worlds in a lane group, launched over (link, group)."""
+    """Return the kernels for one precision and a number of worlds in a lane group, launched over (link, group)."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp = spatial_functions(scalar, lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
@@ -113,7 +113,7 @@ def gravity_compensation_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace
         # Data out
         common_wrench: wp.array2d(dtype=spatial),
     ):
-        """Adds a force of minus the link's weight times its share, at its centre of mass."""
+        """Add a force of minus the link's weight times its share, at its centre of mass."""
         link, group = wp.tid()
         share = a.load_param_scalar(gravity_compensation, group, link)
         lift = a.join(vec3(), -a.scale(share, a.load_param_vec3(gravity, group, 0)))
@@ -133,7 +133,7 @@ def gravity_compensation_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace
         gravity_compensation_bar: wp.array2d(dtype=scalar),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Adds to the adjoints, those of the parameters where they have rows."""
+        """Add to the adjoints, those of the parameters if they have rows."""
         link, group = wp.tid()
         bar = common_wrench_bar[link, group]
         share = a.load_param_scalar(gravity_compensation, group, link)
@@ -152,7 +152,7 @@ def gravity_compensation_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace
 
 @functools.cache
 def wrench_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel for one precision, with Warp's own adjoint."""
+    """Return the kernel for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     module = kernel_module("wrench", scalar, inlined=True)
@@ -171,7 +171,7 @@ def wrench_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         link_wrench: wp.array3d(dtype=scalar),
     ):
-        """Adds moments about the links' origins, and forces, along world axes to an array of zeros, over worlds."""
+        """Add moments about the links' origins, and forces, along world axes to an array of zeros, over worlds."""
         world = wp.tid()
         for frame in range(frame_link.shape[0]):
             link = frame_link[frame]

@@ -1,14 +1,14 @@
-"""The joint-space mass matrix, its sparse factors, its inverse, and their adjoints.
+"""Joint-space mass matrix, its sparse factors, its inverse, and their adjoints.
 
 The matrix comes from the composite-rigid-body algorithm (Featherstone 2014, table 6.2), in the common frame; the
-factorisation M = L' D L is one that the articulated-body algorithm leaves behind.
+factorisation M = L' D L is a by-product of the articulated-body algorithm.
 
 L has a unit diagonal and entries only at ancestors: ``L[k, j] = U_k . S_j / D_k`` (Featherstone 2014, section 6.5, with
 the factors U and D of the articulated-body algorithm). Rows are packed: entry ``dof_row_start[k] + d`` of a packed
-array belongs to degree of freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``.
-A world's degrees of freedom are shared by ``threads`` threads where it is given.
+array belongs to degree of freedom k and its ancestor at depth d, whose index is at the same offset of ``ancestor``. A
+world's degrees of freedom are shared by ``threads`` threads if it is given.
 
-The inverse lies in matrices of one row for each lane group, ``[groups, nv * nv]``, entry (i, j) at ``i * nv + j``.
+The inverse is stored in matrices of one row for each lane group, ``[groups, nv * nv]``, entry (i, j) at ``i * nv + j``.
 """
 
 import functools
@@ -25,7 +25,9 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of the mass matrix and its adjoint for one precision and a number of worlds in a lane group."""
+    """Return the kernels of the mass matrix and its adjoint for one precision and a number of worlds in a lane
+    group.
+    """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     co = composite_functions(scalar, lanes)
     spatial, inertia10 = t.spatial, t.inertia
@@ -46,9 +48,9 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         composite: wp.array2d(dtype=inertia10),
         mass_matrix: wp.array3d(dtype=scalar),
     ):
-        """Writes the entries of one tree, over (tree, lane group); those of two branches or trees are zero and stay as they are.
+        """Write the entries of one tree, over (tree, lane group); those of two branches or trees are zero and stay so.
 
-        ``composite`` holds the inertias of the links alone, and afterwards with all that they carry.
+        ``composite`` holds the inertias of the links alone, and afterwards those of their subtrees.
         """
         tree, group = wp.tid()
         first = tree_link_start[tree]
@@ -77,7 +79,7 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         armature_bar: wp.array2d(dtype=scalar),
     ):
-        """Adds the diagonal to the adjoint of the armature, over (world, dof)."""
+        """Add the diagonal to the adjoint of the armature, over (world, dof)."""
         world, k = wp.tid()
         wp.atomic_add(armature_bar, wp.min(world, armature_bar.shape[0] - 1), k, mass_matrix_bar[world, k, k])
 
@@ -91,7 +93,9 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of the factorisation for one precision and a number of worlds in a lane group, and functions for one world."""
+    """Return the kernels of the factorisation for one precision and a number of worlds in a lane group, and functions
+    for one world.
+    """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real, spatial = t.real, t.spatial
     module = kernel_module("factor", scalar, lanes, headers=COMPOSITE_HEADERS if lanes > 1 else ())
@@ -99,7 +103,7 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def path_dof(depth: ints, row_start: ints, ancestor: ints, tail: int, d: int):
-        """The degree of freedom at depth d on the path from the root to ``tail``, that one included."""
+        """Return the degree of freedom at depth d on the path from the root to ``tail``, inclusive."""
         if d < depth[tail]:
             return ancestor[row_start[tail] + d]
         return tail
@@ -136,7 +140,7 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The kernels for one precision and a number of worlds in a lane group."""
+    """Return the kernels for one precision and a number of worlds in a lane group."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real = t.real
     module = kernel_module("inverse", scalar, lanes)
@@ -155,7 +159,7 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         factor_l: reals,
     ):
-        """A row of L, packed as in :mod:`warp_kernels.dynamics.mass_matrix`, over (dof, group)."""
+        """Compute a row of L, packed as in :mod:`warp_kernels.dynamics.mass_matrix`, over (dof, group)."""
         k, group = wp.tid()
         u = a.scale_spatial(factor_d[k, group], factor_u[k, group])
         for at in range(dof_row_start[k], dof_row_start[k] + dof_depth[k]):
@@ -175,7 +179,7 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         columns: reals,
         inverse: wp.array3d(dtype=scalar),
     ):
-        """A column, and as a row, of (L' D L)^-1, over (group, column); ``factor_d`` holds the inverse of D."""
+        """Compute a column of (L' D L)^-1, also as a row, over (group, column); ``factor_d`` holds the inverse of D."""
         group, column = wp.tid()
         nv = dof_parent.shape[0]
         start = column * nv
@@ -207,7 +211,7 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         rows_bar: reals,
     ):
-        """A row of the inverse, and of the symmetric part of its adjoint, over (group, row)."""
+        """Load a row of the inverse, and of the symmetric part of its adjoint, over (group, row)."""
         group, i = wp.tid()
         nv = inverse.shape[1]
         for j in range(nv):
@@ -225,7 +229,7 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         z: reals,
     ):
-        """A row of z = x y, where y is symmetric, over (group, row)."""
+        """Compute a row of z = x y, where y is symmetric, over (group, row)."""
         group, i = wp.tid()
         for j in range(nv):
             total = a.real(scalar(0.0))
@@ -248,7 +252,9 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         mass_matrix_bar: wp.array3d(dtype=scalar),
     ):
-        """Row k of -A S A, for ``rows`` = A, the inverse, and ``right`` = S A, where the mass matrix isn't zero, over (group, k)."""
+        """Compute row k of -A S A, for ``rows`` = A, the inverse, and ``right`` = S A, at nonzeros of the mass matrix,
+        over (group, k).
+        """
         group, k = wp.tid()
         nv = dof_parent.shape[0]
         j = k

@@ -12,7 +12,7 @@ from warp_kernels.types import PRESCRIBED_INERTIA, kernel_module, warp_types
 
 @functools.cache
 def momentum_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernels for one precision, with Warp's own adjoint."""
+    """Return the kernels for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
@@ -34,7 +34,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         composite: wp.array2d(dtype=inertia10),
     ):
-        """Inertia of each link that moves, with all that it carries, over (tree, world)."""
+        """Compute the composite inertia of each moving link's subtree, over (tree, world)."""
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
@@ -57,7 +57,9 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         total_mass: wp.array(dtype=scalar),
         total_moment: wp.array(dtype=vec3),
     ):
-        """Mass of all that moves, and its first moment about the first tree's origin, over worlds."""
+        """Compute the mass of everything that moves, and its first moment about the first tree's origin, over
+        worlds.
+        """
         world = wp.tid()
         total_mass[world] = scalar(0.0)
         total_moment[world] = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
@@ -75,7 +77,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         centre_of_mass: wp.array2d(dtype=scalar),
     ):
-        """In the world, over worlds."""
+        """Compute the centre of mass in the world, over worlds."""
         world = wp.tid()
         centre = origin[0, world] + total_moment[world] / total_mass[world]
         for i in range(wp.static(3)):
@@ -92,7 +94,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         jacobian: wp.array3d(dtype=scalar),
     ):
-        """Over (dof, world)."""
+        """Compute the Jacobian of the centre of mass, over (dof, world)."""
         k, world = wp.tid()
         column = sp.linear(sp.apply_inertia(composite[dof_link[k], world], subspace[k, world])) / total_mass[world]
         for i in range(wp.static(3)):
@@ -112,7 +114,9 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         momentum_matrix: wp.array3d(dtype=scalar),
     ):
-        """Momentum about the centre of mass, along world axes, that each degree of freedom gives, over (dof, world)."""
+        """Compute the momentum about the centre of mass, along world axes, per rate of each degree of freedom, over
+        (dof, world).
+        """
         k, world = wp.tid()
         link = dof_link[k]
         about_origin = sp.apply_inertia(composite[link, world], subspace[k, world])
@@ -131,7 +135,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         momentum: wp.array2d(dtype=scalar),
     ):
-        """Adds the product to an array of zeros, over (row, world)."""
+        """Add the product to an array of zeros, over (row, world)."""
         i, world = wp.tid()
         for k in range(qd.shape[1]):
             momentum[world, i] += momentum_matrix[world, i, k] * qd[world, k]
@@ -147,7 +151,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         energy: wp.array(dtype=scalar),
     ):
-        """Adds the energy of links and rotors to an array of zeros, over worlds. Prescribed joints have no rotors."""
+        """Add the energy of links and rotors to an array of zeros, over worlds. Prescribed joints have no rotors."""
         world = wp.tid()
         half = scalar(0.5)
         for link in range(link_inertia.shape[0]):
@@ -176,7 +180,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         energy: wp.array(dtype=scalar),
     ):
-        """Adds the energy of gravity and springs to an array of zeros, over worlds."""
+        """Add the energy of gravity and springs to an array of zeros, over worlds."""
         world = wp.tid()
         g = gravity[wp.min(world, gravity.shape[0] - 1), 0]
         for link in range(link_inertia.shape[0]):

@@ -1,15 +1,17 @@
-"""The recursive Newton-Euler algorithm (Featherstone 2014, table 5.1) in the common frame, and its adjoint, from one source.
+"""Recursive Newton-Euler algorithm (Featherstone 2014, table 5.1) in the common frame, and its adjoint, from one
+source.
 
-With w the cotangent of the joint forces, the gradient is that of the scalar w . ID(q, qd, qdd), at w = -M^-1 g the gradient of
-forward dynamics. With y the velocities that w would give the links, the scalar is the power of their net forces,
+With w the cotangent of the joint forces, the gradient is that of the scalar w . ID(q, qd, qdd), at w = -M^-1 g the
+gradient of forward dynamics. With y the velocities of the links for joint velocities w, the scalar is the power of
+their net forces,
 
     sum over links of  y . (I a + v x* I v - external wrench),
 
-so that nothing of the recursion from the leaves is differentiated: the derivatives in each link's v, a and y are
+so that the recursion from the leaves isn't differentiated: the derivatives in each link's v, a and y are
 
     v_bar = I (y x v) - y x* I v,   a_bar = I y,   y_bar = I a + v x* I v - wrench,
 
-and what moves a link moves all that it carries: one pass to the leaves, and one back that adds them up.
+and the motion of a link moves its whole subtree: one pass to the leaves, and one back that adds them up.
 """
 
 from typing import Any
@@ -25,13 +27,13 @@ from warp_kernels.variants import used_arguments_only
 
 
 def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> wp.Kernel:
-    """The kernel ``rnea``, or ``rnea_adjoint``, over (tree, lane group).
+    """Return the kernel ``rnea``, or ``rnea_adjoint``, over (tree, lane group).
 
     Args:
-        module: that it belongs to.
+        module: its Warp module.
         scalar: precision.
         lanes: number of worlds in a lane group.
-        adjoint: whether derivatives of the joint forces that move rigid bodies, weighted by ``motion_weight``, are wanted
+        adjoint: whether to compute derivatives of the joint forces of rigid bodies, weighted by ``motion_weight``,
             instead of these forces.
     """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
@@ -79,9 +81,9 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Adds to tau, or to what the adjoint gives where it has rows; all before them are scratch.
+        """Add to tau, or to the outputs of the adjoint that have rows; all arguments before them are scratch.
 
-        lift: gravity of a tree beside that of its world [tree, group], or empty.
+        lift: gravity of a tree in addition to that of its world [tree, group], or empty.
         """
         tree, group = wp.tid()
         first = tree_link_start[tree]

@@ -1,6 +1,4 @@
-"""Inverse dynamics: the recursive Newton-Euler algorithm and its adjoint, passive forces of joints, external
-wrenches.
-"""
+"""Inverse dynamics: recursive Newton-Euler algorithm and its adjoint, passive forces of joints, external wrenches."""
 
 import functools
 from types import SimpleNamespace
@@ -15,12 +13,12 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def friction_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Functions for one precision and a number of worlds in a lane group."""
+    """Return the functions for one precision and a number of worlds in a lane group."""
     real, a = lane_types(scalar, lanes).real, algebra(scalar, lanes)
 
     @wp.func
     def force_against(loss: real, speed: real):
-        """The joint force that a speed takes: loss times its sign, which is zero at rest."""
+        """Return the joint force that compensates friction at a speed: loss times its sign, which is zero at rest."""
         return a.mul(loss, a.sign(speed))
 
     return SimpleNamespace(force_against=force_against)
@@ -28,9 +26,9 @@ def friction_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of inverse dynamics for one precision and a number of worlds in a lane group.
+    """Return the kernels of inverse dynamics for one precision and a number of worlds in a lane group.
 
-    Those of external wrenches and of the gradient are in modules of their own, which are compiled when needed.
+    Those of external wrenches and of the gradient are in separate modules, which are compiled when needed.
     """
     t, a, dry = lane_types(scalar, lanes), algebra(scalar, lanes), friction_functions(scalar, lanes)
     transform, spatial, quat = t.transform, t.spatial, t.quat
@@ -55,7 +53,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         tau: wp.array2d(dtype=scalar),
     ):
-        """Joint forces against rotor inertia, damping, spring and dry friction, over lane groups."""
+        """Compute joint forces that compensate rotor inertia, damping, spring and dry friction, over lane groups."""
         group = wp.tid()
         for k in range(dof_q.shape[0]):
             speed = a.load(qd, group, k)
@@ -92,7 +90,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
     ):
-        """Adds to what has rows, over lane groups. Dry friction doesn't change with the speed but for its sign."""
+        """Add to the outputs that have rows, over lane groups. Dry friction depends only on the sign of the speed."""
         group = wp.tid()
         for k in range(dof_q.shape[0]):
             bar = a.load_bar(tau_bar, group, k)
@@ -124,7 +122,9 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         common_wrench: wp.array2d(dtype=spatial),
     ):
-        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, group)."""
+        """Convert wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link,
+        group).
+        """
         link, group = wp.tid()
         moment = a.load3_vec3(wrench, group, link, 0)
         force = a.load3_vec3(wrench, group, link, 3)
@@ -141,7 +141,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose_bar: wp.array2d(dtype=transform),
         wrench_bar: wp.array3d(dtype=scalar),
     ):
-        """Adds to the adjoints, that of the wrenches where it has rows, over (link, group)."""
+        """Add to the adjoints, that of the wrenches if it has rows, over (link, group)."""
         link, group = wp.tid()
         bar = common_wrench_bar[link, group]
         moment_bar = a.angular(bar)
@@ -165,6 +165,6 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The adjoint of the kernel ``rnea`` for one precision and a number of worlds in a lane group."""
+    """Return the adjoint of the kernel ``rnea`` for one precision and a number of worlds in a lane group."""
     module = kernel_module("rnea_adjoint", scalar, lanes)
     return SimpleNamespace(module=module, rnea_adjoint=newton_euler(module, scalar, lanes, adjoint=True))

@@ -1,1 +1,1 @@
-"""Where the links are and how they move: poses, Jacobians, velocities, accelerations, motion of the coordinates."""
+"""Kinematics: poses, Jacobians, velocities, accelerations, integration of coordinates."""

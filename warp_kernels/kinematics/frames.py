@@ -1,4 +1,4 @@
-"""Poses of frames that move with links, and velocities in a reference; with adjoints written by hand."""
+"""Poses of frames that move with links, and velocities in a reference; with hand-written adjoints."""
 
 import functools
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
-# Where a spatial velocity is taken and along which axes.
+# Reference point and axes of a spatial velocity.
 LOCAL_WORLD_ALIGNED = 0  # at the frame's origin, along world axes
 WORLD = 1  # at the world's origin, along world axes
 LOCAL = 2  # at the frame's origin, along the frame's axes
@@ -18,14 +18,16 @@ LOCAL = 2  # at the frame's origin, along the frame's axes
 
 @functools.cache
 def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a lane group."""
+    """Return the Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in
+    a lane group.
+    """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
 
     @wp.func
     def place(link_pose: transform, placement: transform):
-        """Pose of a frame about its tree's origin."""
+        """Return the pose of a frame about its tree's origin."""
         rotation = a.rotation(link_pose)
         return a.make_pose(
             a.position(link_pose) + a.rotate(rotation, a.position(placement)),
@@ -34,7 +36,9 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def add_frame_bar(link: int, group: int, frame: transform, turn: vec3, shift: vec3, pose: poses, pose_bar: poses):
-        """Add what a frame gives to its link: the derivatives in a turn of the frame about its origin and in a displacement."""
+        """Propagate the adjoint of a frame to its link: the derivatives in a turn of the frame about its origin and in
+        a displacement.
+        """
         own = pose[link, group]
         arm = a.position(frame) - a.position(own)
         turn_bar = a.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
@@ -42,14 +46,14 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def reference_point(reference: int, frame: transform, tree: int, group: int, origin: origins):
-        """The point whose velocity is meant, about the tree's origin."""
+        """Return the reference point of a velocity, about the tree's origin."""
         if reference == WORLD:
             return -origin[tree, group]
         return a.position(frame)
 
     @wp.func
     def in_reference(reference: int, v: spatial, frame: transform, point: vec3):
-        """A velocity about the tree's origin in one of the references."""
+        """Return a velocity about the tree's origin in one of the references."""
         linear = sp.point_velocity(v, point)
         if reference == LOCAL:
             rotation = a.rotation(frame)
@@ -58,7 +62,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def along_world(reference: int, bar: spatial, frame: transform):
-        """The adjoint of a velocity in one of the references along world axes."""
+        """Return the adjoint of a velocity in one of the references along world axes."""
         if reference == LOCAL:
             rotation = a.rotation(frame)
             return a.join(a.rotate(rotation, a.angular(bar)), a.rotate(rotation, a.linear(bar)))
@@ -66,12 +70,14 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def about_origin(bar: spatial, point: vec3):
-        """The adjoint of a velocity about the tree's origin, from that of the velocity at a point."""
+        """Return the adjoint of a velocity about the tree's origin, from that of the velocity at a point."""
         return a.join(a.angular(bar) + a.cross(point, a.linear(bar)), a.linear(bar))
 
     @wp.func
     def frame_turn(v: spatial, bar: spatial, point: vec3):
-        """Derivative in a turn of the frame along whose axes the velocity is taken; ``bar`` along world axes."""
+        """Return the derivative in a turn of the frame whose axes a velocity is expressed in; ``bar`` along world
+        axes.
+        """
         return a.cross(a.angular(bar), a.angular(v)) + a.cross(a.linear(bar), sp.point_velocity(v, point))
 
     @wp.func
@@ -87,7 +93,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose_bar: poses,
         origin_bar: origins,
     ):
-        """Add what the choice of the point and axes gives."""
+        """Add the adjoint of the reference point and axes."""
         if reference == WORLD:
             a.sum_vec3(origin_bar, tree, group, -point_bar)
         if reference == LOCAL_WORLD_ALIGNED:
@@ -100,9 +106,9 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of frames for one precision, launched over (frame, lane group). A link of -1 is the world.
+    """Return the kernels of frames for one precision, launched over (frame, lane group). A link of -1 is the world.
 
-    A call needs one of the two results, and its adjoint only for gradients: modules of their own are compiled when needed.
+    A call needs one of the two results, and its adjoint only for gradients: separate modules are compiled when needed.
     """
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
@@ -123,7 +129,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: poses,
         origin: wp.array2d(dtype=vec3),
     ):
-        """Pose of a frame in the world; of one that moves with no link its placement."""
+        """Return the pose of a frame in the world; its placement if it is fixed to the world."""
         placement = a.same_transform(frame_placement[frame])
         link = frame_link[frame]
         if link < 0:
@@ -163,7 +169,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         frame_pose: t.states3d,
     ):
-        """World pose of each frame: position, quaternion xyzw."""
+        """Compute the world pose of each frame: position, quaternion xyzw."""
         frame, group = wp.tid()
         a.fetch_frame_to_write(frame_pose, group, frame)
         placed = in_world(frame, group, link_tree, frame_link, frame_placement, pose, origin)
@@ -183,7 +189,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
-        """Adds to the adjoints of links and origins."""
+        """Add to the adjoints of links and origins."""
         frame, group = wp.tid()
         a.fetch_frame_to_read(frame_pose_bar, group, frame)
         link = frame_link[frame]
@@ -207,7 +213,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         buffer: numbers,
         frame_matrix: states4d,
     ):
-        """World pose of each frame as a homogeneous matrix. ``buffer`` is scratch."""
+        """Compute the world pose of each frame as a homogeneous matrix. ``buffer`` is scratch."""
         frame, group = wp.tid()
         a.begin(buffer, group, 16)
         put_matrix(
@@ -231,7 +237,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
-        """Adds to the adjoints of links and origins. ``buffer`` is scratch."""
+        """Add to the adjoints of links and origins. ``buffer`` is scratch."""
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:

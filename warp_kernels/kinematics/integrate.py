@@ -13,8 +13,8 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def integrate_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels for one precision: ``integrate`` and its adjoint, whose threads share out the links of a world, and ``difference``
-    over (link, world), with Warp's own adjoint.
+    """Return the kernels for one precision: ``integrate`` and its adjoint, whose threads share the links of a world,
+    and ``difference`` over (link, world), with Warp's own adjoint.
     """
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     vec3, quat = warp_types(scalar).vec3, warp_types(scalar).quat
@@ -22,7 +22,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def unit(q: quat):
-        """The quaternion with length one; NaN for zero, and for one that isn't finite."""
+        """Return the quaternion with length one; NaN for zero, and for a non-finite one."""
         return q * (scalar(1.0) / wp.length(q))
 
     @wp.func
@@ -31,7 +31,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turn_power(kind: int, before: quat, velocity: vec3, dt: scalar, after_bar: quat):
-        """The quaternion of a joint after a step, times its adjoint."""
+        """Return the quaternion of a joint after a step, times its adjoint."""
         return wp.dot(unit(joints.turned(kind, unit(before), rotations.rotation_exp(dt * velocity))), after_bar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -127,7 +127,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         qd: wp.array2d(dtype=scalar),
     ):
-        """The velocity that takes q0 to q1 in one unit of time."""
+        """Compute the velocity that moves q0 to q1 in one unit of time."""
         link, world = wp.tid()
         kind = joint_type[link]
         i = joint_q_start[link]

@@ -18,7 +18,9 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't move."""
+    """Return the kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't
+    move.
+    """
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -71,7 +73,9 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         buffer: numbers,
         jacobian: states4d,
     ):
-        """The columns of the degrees of freedom on the path to each frame; the others are zero. ``buffer`` is scratch."""
+        """Compute the columns of the degrees of freedom on the path to each frame; the others are zero. ``buffer`` is
+        scratch.
+        """
         frame, group = wp.tid()
         link = frame_link[frame]
         a.begin(buffer, group, 6 * nv)
@@ -80,7 +84,8 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             first = path_start[frame]
             last = path_start[frame + 1]
-            # A loop for each: what comes out of one of two branches within it a compiler takes to pieces.
+            # A separate loop for each: a compiler splits values that come out of two branches in a loop into
+            # components.
             if reference == LOCAL:
                 put_columns(LOCAL, first, last, path_dof, subspace, placed, point, nv, group, frame, buffer, jacobian)
             else:
@@ -112,7 +117,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin_bar: wp.array2d(dtype=vec3),
         subspace_bar: wp.array2d(dtype=spatial),
     ):
-        """Adds to the adjoints of links, origins and motion subspaces. ``buffer`` is scratch."""
+        """Add to the adjoints of links, origins and motion subspaces. ``buffer`` is scratch."""
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
@@ -137,7 +142,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernels for one precision, with Warp's own adjoint."""
+    """Return the kernels for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     sp, joints = spatial_functions(scalar), joint_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -145,9 +150,9 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def derivative_in_reference(reference: int, s: spatial, rate: spatial, v: spatial, frame: transform, origin: vec3):
-        """Time derivative of a column in one of the references, of a frame that moves with velocity v.
+        """Return the time derivative of a column in one of the references, of a frame that moves with velocity v.
 
-        s, its time derivative ``rate`` and v are about the tree's origin, taken as a point that stands still.
+        s, its time derivative ``rate`` and v are about the tree's origin, treated as a fixed point.
         """
         w = sp.angular(v)
         p = wp.transform_get_translation(frame)
@@ -174,7 +179,7 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         subspace_rate: wp.array2d(dtype=spatial),
     ):
-        """Over (dof, world)."""
+        """Compute the time derivative of the motion subspace, over (dof, world)."""
         k, world = wp.tid()
         link = dof_link[k]
         s = subspace[k, world]

@@ -1,19 +1,17 @@
-"""All that depends on the type of a joint in kinematics and dynamics.
+"""Joint types in kinematics and dynamics.
 
-A new joint type gets a branch in these functions, where theirs for a FIXED joint, which is to do nothing, isn't right.
+A new joint type needs a branch in each of these functions, unless the no-op for a FIXED joint is right.
 
-=========  ====================  ==============================================================================
-type       coordinates           velocities
-=========  ====================  ==============================================================================
-FIXED      none                  none
-REVOLUTE   angle                 its rate, about the joint's axis, which moves with the link
-PRISMATIC  displacement          its rate, along the joint's axis
-SPHERICAL  quaternion            angular velocity along the link's axes
-FREE       position, quaternion  linear velocity of the link's origin, angular velocity, both along world axes
-=========  ====================  ==============================================================================
+=========  ====================  ============================================================================== type
+coordinates           velocities =========  ====================
+============================================================================== FIXED      none                  none
+REVOLUTE   angle                 its rate, about the joint's axis, which moves with the link PRISMATIC  displacement
+its rate, along the joint's axis SPHERICAL  quaternion            angular velocity along the link's axes FREE
+position, quaternion  linear velocity of the link's origin, angular velocity, both along world axes =========
+====================  ==============================================================================
 
-Only roots are FREE. Quaternions are normalised when they are read; a quaternion of zeros stands for no rotation. What
-models, importers and exporters know of a joint type is in :mod:`sim.model.joint_types`.
+Only roots are FREE. Quaternions are normalised when they are read; a zero quaternion means no rotation. Properties of
+joint types for models, importers and exporters are in :mod:`sim.model.joint_types`.
 """
 
 import functools
@@ -29,7 +27,9 @@ from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, lane_types,
 
 @functools.cache
 def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """How a joint places and moves its link, for one precision and a number of worlds in a lane group."""
+    """Return the functions of joint transforms and motions, for one precision and a number of worlds in a lane
+    group.
+    """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
     states2d, motions = t.states2d, wp.array2d(dtype=spatial)
@@ -45,7 +45,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, group: int, start: int):
-        """Pose of the child link in the parent link."""
+        """Return the pose of the child link in the parent link."""
         p = a.position(placement)
         r = a.rotation(placement)
         if kind == REVOLUTE:
@@ -62,7 +62,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def basis(k: int):
-        """The k-th axis."""
+        """Return the k-th axis."""
         e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
         if k == 0:
             e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
@@ -78,7 +78,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, group: int, subspace: motions):
-        """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
+        """Write the motion subspace of a joint (Featherstone's S): its degrees of freedom, from ``dof`` on."""
         p = a.position(pose)
         r = a.rotation(pose)
         if kind == REVOLUTE:
@@ -96,9 +96,9 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
-        """Acceleration of the link when qdd and the parent's acceleration are zero.
+        """Return the acceleration of the link for zero qdd and a parent without acceleration.
 
-        The linear velocity of a free joint is that of the link's origin, a point that moves along: this adds v x w.
+        The linear velocity of a free joint is that of the link's origin, a moving point: this adds v x w.
         """
         c = sp.cross_motion(parent_velocity, joint_velocity)
         if kind == FREE:
@@ -107,7 +107,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def keeps_axes(kind: int):
-        """Whether the columns of the motion subspace keep their axes and only move along with the link's origin.
+        """Return whether the columns of the motion subspace keep their axes and only move along with the link's origin.
 
         The columns of other joints turn with the link: their time derivative is v x s.
         """
@@ -115,7 +115,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def kept_axes_rate(v: spatial, s: spatial):
-        """Time derivative of a column that keeps its axis, of a link with velocity v."""
+        """Return the time derivative of a column that keeps its axis, of a link with velocity v."""
         return a.join(vec3(), a.cross(a.linear(v), a.angular(s)))
 
     return SimpleNamespace(
@@ -131,9 +131,9 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The adjoints of :func:`joint_functions`.
+    """Return the adjoints of :func:`joint_functions`.
 
-    The adjoint of a link's pose is kept as two vectors, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
+    The adjoint of a link's pose is stored as two vectors, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
     """
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
     vec3, quat, transform, spatial, axis3 = t.vec3, t.quat, t.transform, t.spatial, warp_types(scalar).vec3
@@ -142,7 +142,7 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def put_quaternion_bar(q: states2d, buffer: numbers, q_bar: states2d, group: int, start: int, turn: vec3):
-        """Put the derivative in a quaternion, which is normalised when it is read; zero where the quaternion is zero."""
+        """Write the derivative in a quaternion, which is normalised when it is read; zero for a zero quaternion."""
         given = a.load_quat(q, group, start)
         over = a.over_length(given)
         unit_bar = a.quaternion_of_turn(a.unit(given), turn)
@@ -162,7 +162,9 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         buffer: numbers,
         q_bar: states2d,
     ):
-        """Put the derivatives in the coordinates of a joint, whose own rotation leads from the link's axes to the joint's."""
+        """Write the derivatives in the coordinates of a joint, whose own rotation maps the link's axes to the
+        joint's.
+        """
         if kind == REVOLUTE:
             a.put_bar(buffer, q_bar, group, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
         if kind == PRISMATIC:
@@ -225,7 +227,7 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         group: int,
         turn_bar: vectors,
     ):
-        """Add what a rotation of the joint's frame does to a link that the joint has moved away from it."""
+        """Add the adjoint of the joint frame's rotation due to a link displaced by the joint."""
         if kind == PRISMATIC:
             along = a.rotate(own, a.same_vec3(axis))
             turn_bar[link, group] = turn_bar[link, group] + a.cross(a.scale(a.load(q, group, start), along), shift)
@@ -236,7 +238,9 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def kept_axes_bar(v: spatial, a_bar: spatial):
-        """The share of the velocity product in the adjoint of the joint's velocity v, where columns keep their axes."""
+        """Return the share of the velocity product in the adjoint of the joint's velocity v, if columns keep their
+        axes.
+        """
         linear_bar = a.linear(a_bar)
         return a.join(a.cross(linear_bar, a.linear(v)), a.cross(a.angular(v), linear_bar))
 
@@ -250,7 +254,7 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def joint_motion_functions(scalar: Any) -> SimpleNamespace:
-    """How the coordinates of a joint move, for one precision, with Warp's own adjoint.
+    """Return the functions that integrate the coordinates of a joint, for one precision, with Warp's own adjoint.
 
     First come coordinates whose rates are the first velocities, then for some types a quaternion, which turns with the
     three velocities after them.
@@ -259,7 +263,7 @@ def joint_motion_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def linear_coordinates(kind: int):
-        """The number of coordinates before the quaternion."""
+        """Return the number of coordinates before the quaternion."""
         count = int(0)
         if kind == REVOLUTE or kind == PRISMATIC:
             count = 1
@@ -273,7 +277,7 @@ def joint_motion_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turned(kind: int, before: quat, turn: quat):
-        """The quaternion of a joint after a rotation along the axes of its angular velocity."""
+        """Return the quaternion of a joint after a rotation along the axes of its angular velocity."""
         after = before * turn
         if kind == FREE:
             after = turn * before
@@ -281,7 +285,7 @@ def joint_motion_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turn_between(kind: int, before: quat, after: quat):
-        """The rotation that leads from one quaternion of a joint to another; the inverse of ``turned``."""
+        """Return the rotation from one quaternion of a joint to another; the inverse of ``turned``."""
         turn = wp.quat_inverse(before) * after
         if kind == FREE:
             turn = after * wp.quat_inverse(before)

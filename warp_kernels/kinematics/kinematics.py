@@ -1,6 +1,6 @@
 """Forward kinematics: link poses, the motion subspace of every degree of freedom, spatial inertias in the common frame.
 
-Its adjoint is written by hand, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
+Its adjoint is hand-written, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
 """
 
 import functools
@@ -17,7 +17,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of forward kinematics for one precision, launched over (tree, lane group)."""
+    """Return the kernels of forward kinematics for one precision, launched over (tree, lane group)."""
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
     hand = propagation(lanes)
     one = warp_types(scalar)
@@ -27,7 +27,9 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):
-        """Spatial inertia of a link about the tree's origin in world axes (Featherstone 2014, equation 2.63)."""
+        """Return the spatial inertia of a link about the tree's origin in world axes (Featherstone 2014, equation
+        2.63).
+        """
         rows = a.matrix(a.rotation(pose))
         x = a.mat_row(rows, 0)
         y = a.mat_row(rows, 1)
@@ -76,9 +78,10 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out.
+        """Compute the kinematics of the links in ``visit``, parents first, those of a tree together. Outputs without
+        rows are skipped.
 
-        Adjoints become zero, for what is added to them later.
+        Adjoints become zero, for later additions.
         """
         tree, group = wp.tid()
         a.fetch_to_read(q, group)

@@ -1,8 +1,9 @@
-"""The adjoint of forward kinematics, written by hand: nothing of the forward part is run again.
+"""Hand-written adjoint of forward kinematics, without recomputing the forward part.
 
-One pass from the leaves to the roots. What reaches a link is kept as two vectors in world axes: ``turn_bar``, the derivative in a
-rotation of the link about its own origin, and ``shift_bar``, that in a displacement of it. A unit quaternion q turned by a small
-world rotation d changes by (d, 0) q / 2, which leads from derivatives in quaternions to those in rotations and back.
+One pass from the leaves to the roots. The adjoint of a link's pose is stored as two vectors in world axes:
+``turn_bar``, the derivative in a rotation of the link about its own origin, and ``shift_bar``, that in a displacement
+of it. A unit quaternion q turned by a small world rotation d changes by (d, 0) q / 2, which converts derivatives in
+quaternions to those in rotations and back.
 """
 
 import functools
@@ -20,7 +21,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The adjoint of the kernel ``kinematics`` for one precision, launched over (tree, lane group)."""
+    """Return the adjoint of the kernel ``kinematics`` for one precision, launched over (tree, lane group)."""
     t, one, a, sp = (
         lane_types(scalar, lanes),
         warp_types(scalar),
@@ -36,7 +37,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def symmetric(i: inertia10):
-        """The matrix whose product with a change of the rotational inertia is that of the ten entries."""
+        """Return the matrix whose product with a change of the rotational inertia is that of the ten entries."""
         half = scalar(0.5)
         return a.mat_rows(
             a.make_vec3(i[4], half * i[7], half * i[8]),
@@ -59,7 +60,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         com_bar: one_vectors,
         inertia_bar: one_matrices,
     ):
-        """Add what the spatial inertia about the tree's origin gives: h = m c, I = R Ic R' + (h . c) 1 - h c'."""
+        """Add the adjoint of the spatial inertia about the tree's origin: h = m c, I = R Ic R' + (h . c) 1 - h c'."""
         r = a.rotation(own)
         m = a.load_param_scalar(mass, group, link)
         offset = a.rotate(r, a.load_param_vec3(com, group, link))
@@ -125,7 +126,9 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         inertia_bar: wp.array2d(dtype=one.mat33),
         q_bar: t.states2d,
     ):
-        """turn_bar, shift_bar and q_bar_buffer are scratch; the other outputs are added to. Arrays of no rows are left out."""
+        """Propagate adjoints from the leaves to the roots. turn_bar, shift_bar and q_bar_buffer are scratch; the other
+        outputs are added to. Arrays without rows are skipped.
+        """
         tree, group = wp.tid()
         if q_bar.shape[0] > 0:
             a.begin(q_bar_buffer, group, nq)

@@ -15,7 +15,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel for one precision, with Warp's own adjoint."""
+    """Return the kernel for one precision, with Warp's own adjoint."""
     spatial = warp_types(scalar).spatial
     module = kernel_module("link_velocity", scalar, inlined=True)
 
@@ -31,14 +31,14 @@ def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         velocity: wp.array2d(dtype=spatial),
     ):
-        """Velocity of each link about its tree's origin, over (tree, world)."""
+        """Compute the velocity of each link about its tree's origin, over (tree, world)."""
         tree, world = wp.tid()
         for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
             if link_parent[link] >= 0:
                 velocity[link, world] = velocity[link_parent[link], world]
             else:
                 velocity[link, world] = spatial()
-            # The sum lives in the array: a local carried through a run-time loop has no right adjoint.
+            # The sum is in the array: a local variable modified in a run-time loop has a wrong adjoint.
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                 velocity[link, world] += subspace[k, world] * qd[world, k]
 
@@ -47,7 +47,9 @@ def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't move."""
+    """Return the kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't
+    move.
+    """
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -56,7 +58,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def body_velocity(frame: int, group: int, path_start: ints, path_dof: ints, qd: array2d, subspace: motions):
-        """Velocity of what carries a frame, about the tree's origin."""
+        """Return the velocity of a frame's link, about the tree's origin."""
         v = spatial()
         for at in range(path_start[frame], path_start[frame + 1]):
             k = path_dof[at]
@@ -80,7 +82,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         frame_velocity: wp.array3d(dtype=scalar),
     ):
-        """Velocity of each frame, angular first, into an array of zeros."""
+        """Compute the velocity of each frame, angular first, into an array of zeros."""
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
@@ -114,7 +116,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin_bar: wp.array2d(dtype=vec3),
         subspace_bar: wp.array2d(dtype=spatial),
     ):
-        """Adds to the adjoints of links, origins, motion subspaces and, where it has rows, of qd."""
+        """Add to the adjoints of links, origins, motion subspaces and, if it has rows, of qd."""
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
@@ -142,7 +144,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def acceleration_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernels for one precision, with Warp's own adjoint."""
+    """Return the kernels for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
@@ -164,10 +166,11 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
     ):
-        """Velocity and spatial acceleration of each link about its tree's origin, over (tree, world).
+        """Compute velocity and spatial acceleration of each link about its tree's origin, over (tree, world).
 
-        The velocities are those of the kernel ``link_velocity``. From one source with static branches either that kernel
-        takes 1.2 to 1.8 times as long, or this one 1.07 to 1.16 times: the parent's velocity lives in a register here.
+        The velocities are those of the kernel ``link_velocity``. From one source with static branches either that
+        kernel takes 1.2 to 1.8 times as long, or this one 1.07 to 1.16 times: the parent's velocity stays in a register
+        here.
         """
         tree, world = wp.tid()
         for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
@@ -178,7 +181,7 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
                 v_parent = velocity[parent, world]
                 a_parent = acceleration[parent, world]
             velocity[link, world] = v_parent
-            # The sums live in the arrays: a local carried through a run-time loop has no right adjoint.
+            # The sums are in the arrays: a local variable modified in a run-time loop has a wrong adjoint.
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                 velocity[link, world] += subspace[k, world] * qd[world, k]
             v_joint = velocity[link, world] - v_parent
@@ -188,7 +191,9 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def in_reference(reference: int, a: spatial, v: spatial, frame: transform, origin: vec3):
-        """Acceleration in one of the references, of a frame whose velocity and spatial acceleration are v and a."""
+        """Return the acceleration in one of the references, of a frame whose velocity and spatial acceleration are v
+        and a.
+        """
         angular = sp.angular(a)
         linear = sp.linear(a)
         if reference == WORLD:
@@ -217,7 +222,7 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         frame_acceleration: wp.array3d(dtype=scalar),
     ):
-        """Acceleration of each frame, angular first, over (frame, world)."""
+        """Compute the acceleration of each frame, angular first, over (frame, world)."""
         frame, world = wp.tid()
         link = frame_link[frame]
         if link >= 0:

@@ -9,16 +9,16 @@ import warp as wp
 
 @wp.struct
 class Links:
-    """The links of a model, those of a tree together and parents first, and their joints.
+    """Links of a model, those of a tree together and parents first, and their joints.
 
     Attributes:
         tree_start: first link of each tree, and the number of links [num_trees + 1].
         parent: of each link, -1 for roots.
         forks: 1 for links to which children propagate through memory, see :func:`propagation`.
-        joint_type: type code of the joint that carries each link.
+        joint_type: type code of each link's joint.
         q_start: its first coordinate.
         qd_start: its first degree of freedom, and their number [num_links + 1].
-        dof_q: coordinate of each degree of freedom, -1 where the joint isn't revolute or prismatic [nv].
+        dof_q: coordinate of each degree of freedom, -1 if the joint isn't revolute or prismatic [nv].
     """
 
     tree_start: wp.array(dtype=int)
@@ -34,13 +34,14 @@ class Links:
 def propagation(lanes: int = 1) -> SimpleNamespace:
     """Return Warp functions for a number of worlds in a lane group, and for values of any type.
 
-    Towards the leaves ``from_parent`` gives what the parent has found, or ``base`` if there is none. ``at_hand`` is what the link
-    visited before has found, here as in ``from_children``; arrays hold values by link and group.
+    Towards the leaves ``from_parent`` returns the parent's value, or ``base`` if there is none. ``at_hand`` is the
+    value of the link visited before, here as in ``from_children``; arrays hold values by link and group.
 
-    Towards the root, from the last link of a tree to the first, ``from_children`` gives ``own``, the value of the link itself, with
-    what its children have handed on ``to_parent``. In registers this is what the next link has; the others have added theirs to
-    the array that ``own`` is read from. If it starts with values that needn't be in memory, ``keep`` writes them for the links whose
-    children will add to them (those with ``link_forks`` of 1), and ``kept`` reads them again, or returns ``own``.
+    Towards the root, from the last link of a tree to the first, ``from_children`` returns ``own``, the value of the
+    link itself, with the values that its children have propagated by ``to_parent``. In registers this is the value of
+    the next link; the others have added theirs to the array that ``own`` is read from. If it starts with values that
+    needn't be in memory, ``keep`` writes them for the links whose children will add to them (those with ``link_forks``
+    of 1), and ``kept`` reads them again, or returns ``own``.
     """
     # Whether neighbours in the order of links, where one is the other's parent, propagate to each other without memory.
     in_registers = lanes == 1

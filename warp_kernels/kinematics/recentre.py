@@ -1,12 +1,13 @@
 """Final stage of a step for floating bases: the centre of mass moves along a straight line, not the origin of the link.
 
-With the arm a from the origin to the centre before a step, the arm b = exp(h w) a after it, and the velocity v of the origin
-and the spin w that the solver found at the arm a, the centre moves by h (v + w x a). So the origin moves by
+With the arm a from the origin to the centre before a step, the arm b = exp(h w) a after it, and the solver's velocity v
+of the origin and spin w at the arm a, the centre moves by h (v + w x a). So the origin moves by
 
     h v + (a - b + h w x a),   and its velocity after the step is   v + w x (a - b).
 
-For the position, v and w are those of the path, which differ from the next velocities where contacts bounce. The solver's v must not
-contain the centripetal acceleration of the origin about the centre: ``lift`` of :mod:`warp_kernels.dynamics.gyroscopic` removes it.
+For the position, v and w are those of the position velocity, which differs from the next velocity if contacts bounce.
+The solver's v must not contain the centripetal acceleration of the origin about the centre: ``lift`` of
+:mod:`warp_kernels.dynamics.gyroscopic` removes it.
 """
 
 import functools
@@ -21,7 +22,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def recentre_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the arm and of its change in a step, for one precision."""
+    """Return the Warp functions of the arm and of its change in a step, for one precision."""
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
@@ -53,7 +54,9 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def recentre_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels for one precision over (floating base, world): ``recentre`` and its adjoint, and ``path_acceleration`` with Warp's adjoint."""
+    """Return the kernels for one precision over (floating base, world): ``recentre`` and its adjoint, and
+    ``path_acceleration`` with Warp's adjoint.
+    """
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
     functions = recentre_functions(scalar)

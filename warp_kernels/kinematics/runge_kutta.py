@@ -1,7 +1,8 @@
-"""Stages of a Runge-Kutta step on the configuration manifold, as MuJoCo takes them (``mj_RungeKutta``).
+"""Stages of a Runge-Kutta step on the configuration manifold, as in MuJoCo (``mj_RungeKutta``).
 
-Rotations since the first stage are rotation vectors, whose rates are added up (Munthe-Kaas, *High order Runge-Kutta methods on manifolds*, 1999).
-Angular velocities and their changes are added up along the axes of the link, also those of a free joint, which are otherwise along the world's.
+Rotations since the first stage are rotation vectors, whose rates are summed (Munthe-Kaas, *High order Runge-Kutta
+methods on manifolds*, 1999). Angular velocities and their changes are summed along the axes of the link, also those of
+a free joint, which are otherwise along the world's.
 """
 
 import functools
@@ -18,7 +19,9 @@ from warp_kernels.types import FREE, kernel_module, warp_types
 
 @functools.cache
 def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, launched over (link, world) but for those that say otherwise, with Warp's own adjoint."""
+    """Return the kernels for one precision, launched over (link, world) unless they say otherwise, with Warp's own
+    adjoint.
+    """
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     vec3 = warp_types(scalar).vec3
     unit_quaternion = integrate_kernels(scalar).unit_quaternion
@@ -34,7 +37,7 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         q_to: wp.array2d(dtype=scalar),
         qd_to: wp.array2d(dtype=scalar),
     ):
-        """Over worlds."""
+        """Copy the state, over worlds."""
         world = wp.tid()
         for i in range(q_from.shape[1]):
             q_to[world, i] = q_from[world, i]
@@ -52,7 +55,9 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         stage_contact_overflow: wp.array(dtype=int),
         stage_constraint_overflow: wp.array(dtype=int),
     ):
-        """Over worlds: the largest residual of all stages, and what found no room in any of them."""
+        """Merge reports, over worlds: the largest residual of all stages, and what exceeded the capacity in any of
+        them.
+        """
         world = wp.tid()
         stage_residual[world] = wp.max(stage_residual[world], residual[world])
         stage_contact_overflow[world] += contact_overflow[world]
@@ -75,7 +80,9 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         rate: wp.array2d(dtype=scalar),
         change: wp.array2d(dtype=scalar),
     ):
-        """rate: of the coordinates at a stage, which ``rate_before`` has led to; change: what a whole step would add to its velocity."""
+        """Store a stage. rate: of the coordinates at a stage, which ``rate_before`` has led to; change: of the velocity
+        in a whole step.
+        """
         link, world = wp.tid()
         kind = joint_type[link]
         k = joint_qd_start[link]
@@ -107,7 +114,7 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         mean: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world): the mean of four stages, of which those in the middle count twice."""
+        """Compute the mean of four stages, with double weight for the middle ones, over (dof, world)."""
         k, world = wp.tid()
         middle = second[world, k] + third[world, k]
         mean[world, k] = (first[world, k] + scalar(2.0) * middle + fourth[world, k]) / scalar(6.0)
@@ -129,7 +136,7 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         q_there: wp.array2d(dtype=scalar),
         qd_there: wp.array2d(dtype=scalar),
     ):
-        """The state that a rate and a change lead to from the first one within a share of the step."""
+        """Advance the first state by a rate and a change within a share of the step."""
         link, world = wp.tid()
         kind = joint_type[link]
         i = joint_q_start[link]
@@ -165,7 +172,7 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         tau_total: wp.array2d(dtype=scalar),
         control_total: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: add what reaches the state and the inputs to other arrays."""
+        """Add the adjoint of the state and the inputs to other arrays, over worlds."""
         world = wp.tid()
         for i in range(q_bar.shape[1]):
             q_total[world, i] += q_bar[world, i]

@@ -1,4 +1,4 @@
-"""Distance and normal of what rays meet, smoothly: which piece of a surface it is, the search has found before."""
+"""Distance and normal of ray hits as smooth functions, for the surface piece that the search has found."""
 
 import functools
 from types import SimpleNamespace
@@ -10,13 +10,13 @@ from warp_kernels.rays.pieces import piece_functions, ray_structs
 from warp_kernels.rays.surfaces import surface_time_functions
 from warp_kernels.types import kernel_module, warp_types
 
-# What a ray gives: distance, normal, index of the geometry, and then target and feature, for the gradient.
+# Numbers of a ray: distance, normal, index of the geometry, and then target and feature, for the gradient.
 RAY_NUMBERS = 7
 
 
 @functools.cache
 def evaluate_ray_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision; a thread is one ray of a world."""
+    """Return the kernels for one precision; a thread is one ray of a world."""
     t = warp_types(scalar)
     transform, vec3 = t.transform, t.vec3
     mod = kernel_module("rays", scalar, inlined=True)
@@ -72,7 +72,7 @@ def evaluate_ray_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         found: wp.array2d(dtype=wp.vec2i),
     ):
-        """Target and feature of each ray out of its numbers."""
+        """Read target and feature of each ray out of its numbers."""
         world, ray = wp.tid()
         found[world, ray] = wp.vec2i(int(seen[world, ray, 5]), int(seen[world, ray, 6]))
 
@@ -83,7 +83,7 @@ def evaluate_ray_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         geometry: wp.array2d(dtype=wp.int32),
     ):
-        """Index of the geometry that each ray meets, -1 for none."""
+        """Read the index of the geometry that each ray hits, -1 for none."""
         world, ray = wp.tid()
         geometry[world, ray] = int(seen[world, ray, 4])
 

@@ -1,4 +1,4 @@
-"""Shared by search and evaluation of rays: arrays, the frame of a target, and the triangle that a feature means."""
+"""Shared by search and evaluation of rays: arrays, the frame of a target, and the triangle of a feature."""
 
 import functools
 from types import SimpleNamespace
@@ -13,22 +13,22 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def ray_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision."""
+    """Return the structs for one precision."""
     vec3 = warp_types(scalar).vec3
 
     @wp.struct
     class Targets:
-        """The geometries that rays may meet.
+        """Geometries that rays may hit.
 
         Attributes:
             geometry: index of each in the model [num_targets].
             link: its link, -1 for the world [num_targets].
             type: its type code [num_targets].
-            field_shape: of a heightfield the place of its first height, its rows and its columns [num_targets].
+            field_shape: of a heightfield the offset of its first height, its rows and its columns [num_targets].
             centre: of the ball around an unscaled mesh, in its geometry's frame [num_targets], m.
             radius: of that ball [num_targets], m.
-            mesh: handles of unscaled meshes in single precision, 0 for what has none [num_targets].
-            first_face: where the triangles of each start in ``face_corner``, in triangles [num_targets].
+            mesh: handles of unscaled meshes in single precision, 0 without one [num_targets].
+            first_face: offset of the triangles of each in ``face_corner``, in triangles [num_targets].
             face_corner: the corners of triangles in ``vertices``, three for each.
             vertices: of all meshes, unscaled, in their geometry's frame [m].
         """
@@ -49,7 +49,7 @@ def ray_structs(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def piece_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, mat33, quat, transform = t.vec3, t.mat33, t.quat, t.transform
     Targets = ray_structs(scalar).Targets
@@ -63,7 +63,7 @@ def piece_functions(scalar: Any) -> SimpleNamespace:
         link_pose: wp.array3d(dtype=scalar),
         geometry_placement: wp.array2d(dtype=transform),
     ):
-        """Pose of a target in the world."""
+        """Return the pose of a target in the world."""
         link = targets.link[target]
         pose = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), targets.geometry[target]]
         if link >= 0:
@@ -81,7 +81,9 @@ def piece_functions(scalar: Any) -> SimpleNamespace:
     def piece_corners(
         targets: Targets, target: int, feature: int, size: vec3, height: wp.array2d(dtype=scalar), world: int
     ):
-        """Corners of the triangle of a mesh or heightfield in the target's frame, one a row; zeros for others."""
+        """Return the corners of the triangle of a mesh or heightfield in the target's frame, one a row; zeros for
+        others.
+        """
         corners = mat33()
         type = targets.type[target]
         if type == wp.static(codes.CONVEX):

@@ -1,7 +1,7 @@
-"""The search for what rays meet first. Nothing here is differentiated.
+"""Search for the first hit of each ray, not differentiated.
 
 On a heightfield it walks over the cells below and above a ray. Along a ray, its height over the surface is a continuous
-function, linear on each triangle. The first triangle on which it changes its sign is met, so that no ray slips through
+function, linear on each triangle. The first triangle on which it changes its sign is hit, so that no ray slips through
 between two of them. (The walk from cell to cell is that of Amanatides and Woo 1987.)
 """
 
@@ -17,13 +17,13 @@ from warp_kernels.rays.pieces import piece_functions, ray_structs
 from warp_kernels.rays.surfaces import hit_functions, surface_time_functions
 from warp_kernels.types import kernel_module, warp_types
 
-# What a time may be wrong by, as a share of a cell's sides.
+# Tolerance of a time, as a share of a cell's sides.
 SLACK = 1.0e-3
 
 
 @functools.cache
 def field_hit_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. ``shape`` of a field: place of its first height, rows, columns."""
+    """Return the Warp functions for one precision. ``shape`` of a field: offset of its first height, rows, columns."""
     vec3 = warp_types(scalar).vec3
     vec4 = wp.types.vector(4, scalar)
     hits, grid = hit_functions(scalar), grid_functions(scalar)
@@ -33,7 +33,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def until(o: scalar, d: scalar, low: scalar, high: scalar):
-        """When a coordinate leaves an interval, infinite for never."""
+        """Return the time at which a coordinate leaves an interval, infinite for never."""
         time = scalar(wp.inf)
         if d > scalar(0.0):
             time = (high - o) / d
@@ -43,7 +43,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def since(o: scalar, d: scalar, half: scalar):
-        """When a coordinate comes into [-half, half], infinite for never."""
+        """Return the time at which a coordinate enters [-half, half], infinite for never."""
         time = scalar(-wp.inf)
         if d > scalar(0.0):
             time = (-half - o) / d
@@ -57,7 +57,9 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
     def clearance(
         o: vec3, d: vec3, time: scalar, size: vec3, step: vec3, row: int, column: int, kind: int, corners: vec4
     ):
-        """Height of a ray over the plane of one of a cell's two triangles; heights of the corners row by row."""
+        """Return the height of a ray over the plane of one of a cell's two triangles; heights of the corners row by
+        row.
+        """
         u = (o[0] + d[0] * time + size[0]) / step[0] - scalar(column)
         v = (o[1] + d[1] * time + size[1]) / step[1] - scalar(row)
         surface = corners[0] + u * (corners[1] - corners[0]) + v * (corners[3] - corners[1])
@@ -76,7 +78,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
         height_row: int,
         hit: Hit,
     ):
-        """The nearer of a hit and the first triangle that a ray goes through."""
+        """Return the nearer of a hit and the first triangle that a ray crosses."""
         step = grid.spacing(shape, size)
         now = wp.max(wp.max(since(o[0], d[0], size[0]), since(o[1], d[1], size[1])), scalar(0.0))
         end = wp.min(until(o[0], d[0], -size[0], size[0]), until(o[1], d[1], -size[1], size[1]))
@@ -101,7 +103,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                 next_column = until(o[0], d[0], low, low + step[0])
                 next_row = until(o[1], d[1], near, near + step[1])
                 stop = wp.min(wp.min(next_column, next_row), end)
-                # How far v is above u, as a function of time: the side of the cell's diagonal.
+                # Distance of v above u, as a function of time: the side of the cell's diagonal.
                 slope = d[1] / step[1] - d[0] / step[0]
                 side = (o[1] + size[1]) / step[1] - scalar(row) - (o[0] + size[0]) / step[0] + scalar(column)
                 turn = stop
@@ -123,7 +125,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                         if not began:
                             before = clearance(o, d, now, size, step, row, column, kind, corners)
                             began = True
-                        after = d[2]  # of a vertical ray, which stays over one place without an end
+                        after = d[2]  # of a vertical ray, which stays over one point without an end
                         if place < scalar(wp.inf):
                             after = clearance(o, d, place, size, step, row, column, kind, corners)
                         crosses = before >= scalar(0.0) and after < scalar(0.0)
@@ -134,7 +136,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                             triangle = grid.element_corners(height, height_row, shape, size, element)
                             normal = surfaces.surface_normal(wp.static(codes.HEIGHTFIELD), element, o, size, triangle)
                             time = surfaces.surface_time(wp.static(codes.HEIGHTFIELD), element, o, d, size, triangle)
-                            # A ray within the plane of a triangle meets it anywhere, by rounding: the next one decides.
+                            # A ray within the plane of a triangle hits it anywhere, by rounding: the next one decides.
                             crosses = time >= now - slack and time <= place + slack
                             if crosses and wp.abs(wp.dot(normal, d)) > along:
                                 hit = hits.take(time, target, element, hit)
@@ -162,7 +164,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def search_ray_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision."""
+    """Return the kernels for one precision."""
     t = warp_types(scalar)
     transform, vec3 = t.transform, t.vec3
     vec4 = wp.types.vector(4, scalar)
@@ -174,7 +176,7 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reach(type: int, size: vec3, radius: scalar):
-        """Radius of a ball about the target's centre that holds it; negative for what has no end."""
+        """Return the radius of a bounding sphere about the target's centre; negative for unbounded geometries."""
         result = scalar(-1.0)
         if type == wp.static(codes.SPHERE):
             result = size[0]
@@ -203,7 +205,9 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         target_pose: wp.array2d(dtype=transform),
         target_ball: wp.array2d(dtype=vec4),
     ):
-        """Pose of each target in the world, and a ball around it: centre and radius, negative for what has no end."""
+        """Compute the pose of each target in the world, and its bounding sphere: centre and radius, negative for
+        unbounded ones.
+        """
         world, target = wp.tid()
         pose = pieces.target_pose(targets, target, world, link_pose, geometry_placement)
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), targets.geometry[target]]
@@ -215,7 +219,9 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def before(ball: vec4, origin: vec3, direction: vec3):
-        """Distance at which a ray comes into a ball, zero inside of it and for what has no end; negative for never."""
+        """Return the distance at which a ray enters a sphere, zero inside of it and for unbounded geometries; negative
+        for never.
+        """
         result = scalar(0.0)
         if ball[3] >= scalar(0.0):
             away = vec3(ball[0], ball[1], ball[2]) - origin
@@ -244,8 +250,8 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         height: wp.array2d(dtype=scalar),
         hit: Hit,
     ):
-        """The nearer of a hit and the first on a mesh, which the ray doesn't reach before ``start``."""
-        # The ball's start keeps the digits of a ray from far away in the single precision of the mesh.
+        """Return the nearer of a hit and the first on a mesh, which the ray doesn't reach before ``start``."""
+        # Starting at the sphere keeps the digits of a ray from far away in the single precision of the mesh.
         unit_o = wp.cw_div(o + d * start, size)
         unit_d = wp.cw_div(d, size)
         scale = wp.length(unit_d)
@@ -272,7 +278,7 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         found: wp.array2d(dtype=wp.vec2i),
     ):
-        """Target and feature that each ray meets first, -1 and -1 for none."""
+        """Find target and feature of each ray's first hit, -1 and -1 for none."""
         world, ray = wp.tid()
         away = pieces.read_vec3(direction, world, ray)
         hit = Hit()

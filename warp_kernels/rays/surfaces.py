@@ -1,14 +1,14 @@
-"""Where a ray meets one piece of the surface of a geometry, the normal there, and which piece it meets first.
+"""Intersection of a ray with one piece of a geometry's surface, the normal there, and the first piece hit.
 
-A ray starts at ``o`` and goes along ``d``; both are in the geometry's frame. A *feature* is a piece of the surface with
-one formula, so that the formulas are smooth and have Warp's own adjoint:
+A ray starts at ``o`` with the direction ``d``; both are in the geometry's frame. A *feature* is a piece of the surface
+with one formula, so that the formulas are smooth and have Warp's own adjoint:
 
-- sphere and ellipsoid: 0 where the ray goes in, 1 where it comes out;
-- capsule and cylinder: 0 and 1 likewise for the side; 2 and 3 for the end at negative z, 4 and 5 for the one at positive z
-  (a flat end is 2 or 4);
+- sphere and ellipsoid: 0 for the entry point, 1 for the exit point;
+- capsule and cylinder: 0 and 1 likewise for the side; 2 and 3 for the end at negative z, 4 and 5 for the one at
+  positive z (a flat end is 2 or 4);
 - box: twice the axis of the face, plus 1 for the face on its positive side;
 - plane: 0;
-- convex mesh: the number of the triangle; heightfield: the element, see :mod:`warp_kernels.collision.field.grid`.
+- convex mesh: the index of the triangle; heightfield: the element, see :mod:`warp_kernels.collision.field.grid`.
 
 Sizes are those of :class:`sim.model.model.Geometry`.
 """
@@ -22,18 +22,18 @@ import warp as wp
 from warp_kernels import types as codes
 from warp_kernels.types import warp_types
 
-NEVER = -1.0  # the time of a ray that doesn't meet a piece
+NEVER = -1.0  # time of a ray that misses a piece
 
 
 @functools.cache
 def surface_time_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. ``corners`` of a triangle are one a row."""
+    """Return the Warp functions for one precision. ``corners`` of a triangle are one a row."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
 
     @wp.func
     def round_time(o: vec3, d: vec3, radius: scalar, side: scalar):
-        """When a ray is on a sphere about the origin: side -1 where it goes in, 1 where it comes out."""
+        """Return the time at which a ray crosses a sphere about the origin: side -1 for entry, 1 for exit."""
         speed2 = wp.dot(d, d)
         nearest = -wp.dot(o, d) / speed2
         # From the point of the ray nearest to the centre, which keeps its digits however far away the ray starts.
@@ -46,7 +46,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def side_time(o: vec3, d: vec3, radius: scalar, side: scalar):
-        """As :func:`round_time` for an endless cylinder about z."""
+        """Return the time for an endless cylinder about z, like :func:`round_time`."""
         speed2 = d[0] * d[0] + d[1] * d[1]
         time = scalar(NEVER)
         if speed2 > scalar(0.0):
@@ -60,7 +60,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def level_time(o: scalar, d: scalar, level: scalar):
-        """When a coordinate has a value."""
+        """Return the time at which a coordinate has a value."""
         time = scalar(NEVER)
         if d != scalar(0.0):
             time = (level - o) / d
@@ -68,7 +68,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def triangle_time(o: vec3, d: vec3, corners: mat33):
-        """When a ray is on the plane of a triangle."""
+        """Return the time at which a ray crosses the plane of a triangle."""
         a = vec3(corners[0, 0], corners[0, 1], corners[0, 2])
         normal = triangle_area(corners)
         closing = wp.dot(normal, d)
@@ -79,7 +79,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def triangle_area(corners: mat33):
-        """Along the outward normal of a triangle, twice as long as its area."""
+        """Return the outward normal of a triangle with twice its area as length."""
         a = vec3(corners[0, 0], corners[0, 1], corners[0, 2])
         b = vec3(corners[1, 0], corners[1, 1], corners[1, 2])
         c = vec3(corners[2, 0], corners[2, 1], corners[2, 2])
@@ -87,7 +87,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def end_side(feature: int):
-        """-1 for the end at negative z, 1 for the other."""
+        """Return -1 for the end at negative z, 1 for the other."""
         side = scalar(-1.0)
         if feature >= 4:
             side = scalar(1.0)
@@ -95,7 +95,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def way(feature: int):
-        """-1 where a ray goes in, 1 where it comes out."""
+        """Return -1 for the entry of a ray, 1 for the exit."""
         side = scalar(-1.0)
         if feature % 2 == 1:
             side = scalar(1.0)
@@ -103,7 +103,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def surface_time(type: int, feature: int, o: vec3, d: vec3, size: vec3, corners: mat33):
-        """How far along its direction a ray meets a feature, in lengths of ``d``; negative if it doesn't."""
+        """Return the distance along the ray to a feature, in lengths of ``d``; negative for a miss."""
         time = scalar(NEVER)
         if type == wp.static(codes.SPHERE):
             time = round_time(o, d, size[0], way(feature))
@@ -128,7 +128,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def surface_normal(type: int, feature: int, point: vec3, size: vec3, corners: mat33):
-        """The outward unit normal at a point of a feature."""
+        """Return the outward unit normal at a point of a feature."""
         normal = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if type == wp.static(codes.SPHERE):
             normal = wp.normalize(point)
@@ -157,14 +157,16 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def hit_functions(scalar: Any) -> SimpleNamespace:
-    """The struct Hit and Warp functions of one precision. A function returns the nearer of a hit and its own."""
+    """Return the struct Hit and Warp functions for one precision. A function returns the nearer of a hit and its
+    own.
+    """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     surface_time = surface_time_functions(scalar).surface_time
 
     @wp.struct
     class Hit:
-        """What a ray meets first so far: at which distance, of which target, which piece; -1 and -1 for nothing."""
+        """First hit of a ray so far: distance, target and piece; -1 and -1 for none."""
 
         time: scalar
         target: int
@@ -172,7 +174,7 @@ def hit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def take(time: scalar, target: int, feature: int, hit: Hit):
-        """The nearer of a hit and one at a time."""
+        """Return the nearer of a hit and one at a time."""
         if time >= scalar(0.0) and time < hit.time:
             hit.time = time
             hit.target = target
@@ -181,25 +183,25 @@ def hit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def consider(type: int, feature: int, target: int, o: vec3, d: vec3, size: vec3, corners: mat33, hit: Hit):
-        """The nearer of a hit and a whole piece."""
+        """Return the nearer of a hit and a whole piece."""
         return take(surface_time(type, feature, o, d, size, corners), target, feature, hit)
 
     @wp.func
     def round_hit(type: int, target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
-        """A sphere or an ellipsoid."""
+        """Test a sphere or an ellipsoid."""
         hit = consider(type, 0, target, o, d, size, mat33(), hit)
         return consider(type, 1, target, o, d, size, mat33(), hit)
 
     @wp.func
     def plane_hit(target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
-        """A plane, which is seen from above only."""
+        """Test a plane, which is visible from above only."""
         if d[2] < scalar(0.0):
             hit = consider(wp.static(codes.PLANE), 0, target, o, d, size, mat33(), hit)
         return hit
 
     @wp.func
     def rod_hit(type: int, target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
-        """A capsule or a cylinder."""
+        """Test a capsule or a cylinder."""
         for feature in range(6):
             if type == wp.static(codes.CAPSULE) or feature < 2 or feature % 2 == 0:
                 time = surface_time(type, feature, o, d, size, mat33())
@@ -218,7 +220,7 @@ def hit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def box_hit(target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
-        """A box, by the times at which the ray is between the planes of each pair of faces."""
+        """Test a box, by the times at which the ray is between the planes of each pair of faces."""
         enter = scalar(-wp.inf)
         leave = scalar(wp.inf)
         entered = int(0)

@@ -1,6 +1,6 @@
-"""Kernels of ambient occlusion: how much of the light from all sides reaches a surface past what stands around it.
+"""Kernels of ambient occlusion: share of the ambient light that reaches a surface past surrounding geometry.
 
-In a module of their own, which is compiled for those who use it only. Nothing here has an adjoint.
+They are in a separate module, which is compiled only when used. Nothing here has an adjoint.
 """
 
 import functools
@@ -14,7 +14,7 @@ from warp_kernels.types import kernel_module
 
 @functools.cache
 def occlusion_kernels() -> SimpleNamespace:
-    """Kernels of ambient occlusion."""
+    """Return the kernels of ambient occlusion."""
     mod = kernel_module("occlusion", wp.float32)
     base = render_kernels()
     View, Scene, ray, see, skylight = base.View, base.Scene, base.ray, base.see, base.skylight
@@ -24,7 +24,7 @@ def occlusion_kernels() -> SimpleNamespace:
     def blocked(
         mesh: wp.uint64, planes: wp.array(dtype=wp.transform), origin: wp.vec3, direction: wp.vec3, reach: float
     ):
-        """Whether a ray meets a triangle or a plane within reach."""
+        """Return whether a ray hits a triangle or a plane within reach."""
         found = wp.mesh_query_ray_anyhit(mesh, origin, direction, reach)
         for i in range(planes.shape[0]):
             up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
@@ -45,9 +45,11 @@ def occlusion_kernels() -> SimpleNamespace:
         step: int,
         reach: float,
     ):
-        """Part of the rays about a normal that are free within reach; every step-th of the directions from the first on.
+        """Return the share of the rays about a normal that are free within reach; every step-th of the directions from
+        the first on.
 
-        The directions are denser about the normal as the cosine is, so that the part is that of the light of an even sky.
+        The directions are distributed like the cosine about the normal, so that the share is that of the light of a
+        uniform sky.
         """
         # Axes across the normal without a square root: Duff et al., Building an Orthonormal Basis, Revisited (2017).
         sign = wp.where(normal[2] < 0.0, -1.0, 1.0)
@@ -61,7 +63,7 @@ def occlusion_kernels() -> SimpleNamespace:
         for k in range(first, directions.shape[0], step):
             d = directions[k]
             direction = across * d[0] + along * d[1] + normal * d[2]
-            # A smoothed normal leans over the triangle: what points below it says nothing.
+            # A smoothed normal leans over the triangle: directions below it carry no information.
             if wp.dot(direction, flat) > 0.0:
                 rays += 1.0
                 if not blocked(mesh, planes, origin, direction, reach):
@@ -87,7 +89,7 @@ def occlusion_kernels() -> SimpleNamespace:
         # Data out
         smooth: wp.array2d(dtype=wp.vec3),
     ):
-        """Take from a picture the light from all sides that doesn't come; on the ground in place of its ``openness``.
+        """Remove the occluded ambient light from a picture; on the ground instead of its ``openness``.
 
         A pixel on an edge shares the rays among its samples.
         """
@@ -129,7 +131,7 @@ def occlusion_kernels() -> SimpleNamespace:
         # Data out
         sky_part: wp.array2d(dtype=float),
     ):
-        """The open part at what the middle of every pixel shows; 1 for the sky."""
+        """Compute the unoccluded share at the surface in the middle of every pixel; 1 for the sky."""
         i, column = wp.tid()
         row = first_row + i
         found = see(view, scene, mesh, instance_poses, ray(view, float(column) + 0.5, float(row) + 0.5))

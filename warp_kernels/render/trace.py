@@ -1,5 +1,5 @@
-"""Kernels of the ray tracer: place the triangles of a frame, trace one ray per pixel, refine where the picture has edges,
-and make bytes of the colours.
+"""Kernels of the ray tracer: place the triangles of a frame, trace one ray per pixel, refine at edges of the picture,
+and encode colours as bytes.
 
 Single precision only, since Warp's meshes are; pictures need no more. Nothing here has an adjoint.
 """
@@ -11,23 +11,23 @@ import warp as wp
 
 from warp_kernels.types import kernel_module
 
-# What a pixel shows, when it is not the triangle of an instance (those count from 0).
+# Codes of pixels that don't show the triangle of an instance (those count from 0).
 SKY = -1
 SUNNY_GROUND = -2
 SHADED_GROUND = -3
-FAR = 1.0e6  # beyond which nothing is seen [m]
-GROUND_REACH = 0.12  # how far things darken the ground beside them [m]
-MOST_LAYERS = 16  # of what is seen through
+FAR = 1.0e6  # visibility limit [m]
+GROUND_REACH = 0.12  # reach of the darkening of the ground by nearby objects [m]
+MOST_LAYERS = 16  # of transparent surfaces
 
 
 @functools.cache
 def render_kernels() -> SimpleNamespace:
-    """Kernels of the ray tracer."""
+    """Return the kernels of the ray tracer."""
     mod = kernel_module("render", wp.float32)
 
     @wp.struct
     class View:
-        """A pinhole camera and the light. ``right`` and ``up`` are scaled to the size of one pixel at distance 1."""
+        """Pinhole camera and light. ``right`` and ``up`` are scaled to the size of one pixel at distance 1."""
 
         eye: wp.vec3
         right: wp.vec3
@@ -45,9 +45,9 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.struct
     class Scene:
-        """What is drawn: the planes with their colours, the colour and opacity of each instance, and of each triangle the
-        instance that it belongs to and the normals at its three corners. The triangles of the mesh ``glass``, which are
-        seen through, come after those of the mesh of all others.
+        """Scene: the planes with their colours, the colour and opacity of each instance, and for each triangle its
+        instance and the normals at its three corners. The triangles of the mesh ``glass``, which is transparent, come
+        after those of the mesh of all others.
         """
 
         planes: wp.array(dtype=wp.transform)
@@ -60,8 +60,8 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.struct
     class Surface:
-        """What a ray meets: an instance, ground or sky, with its normals that face the eye, smoothed and of the triangle,
-        its own colour, and how much haze lies before it.
+        """First surface of a ray: an instance, ground or sky, with its normals towards the eye, smoothed and of the
+        triangle, its own colour, and the amount of haze before it.
         """
 
         shown: int
@@ -83,7 +83,7 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def ramp(x: float, width: float):
-        """Mean of a square wave of period 2 over [x - width / 2, x + width / 2]."""
+        """Return the mean of a square wave of period 2 over [x - width / 2, x + width / 2]."""
         a = 0.5 * (x - 0.5 * width)
         b = 0.5 * (x + 0.5 * width)
         above = 2.0 * wp.abs(b - wp.floor(b) - 0.5)
@@ -92,13 +92,15 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def checker(x: float, y: float, width: float):
-        """Checkerboard between 0 and 1 with unit tiles, averaged over a square of the given width so that it never flickers."""
+        """Return a checkerboard between 0 and 1 with unit tiles, averaged over a square of the given width so that it
+        never flickers.
+        """
         w = wp.max(width, 1.0e-3)
         return 0.5 - 0.5 * ramp(x, w) * ramp(y, w)
 
     @wp.func
     def in_sun(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, sun: wp.vec3):
-        """1 where the sun reaches the point, 0 in the shade."""
+        """Return 1 if the sun reaches the point, 0 in the shade."""
         offset = 1.0e-4 + 2.0e-4 * wp.length(point)
         if wp.mesh_query_ray_anyhit(mesh, point + normal * offset, sun, 1.0e3):
             return 0.0
@@ -106,7 +108,9 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, reach: float):
-        """How much of the sky a ground point sees: less under and beside things, from the nearest surface above it."""
+        """Return the share of the sky that a ground point sees: less under and next to objects, from the nearest
+        surface above it.
+        """
         probe = point + normal * (0.35 * reach)
         near = wp.mesh_query_point_no_sign(mesh, probe, reach)
         if near.result:
@@ -117,13 +121,13 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def skylight(view: View, albedo: wp.vec3, normal: wp.vec3):
-        """Light from all sides that a surface sends on, where nothing stands before it."""
+        """Return the ambient light that a surface reflects without occlusion."""
         upward = 0.5 + 0.5 * normal[2]
         return wp.cw_mul(albedo, mix(view.bounce, view.zenith * 0.35 + wp.vec3(0.38, 0.38, 0.38), upward))
 
     @wp.func
     def nearest_plane(view: View, direction: wp.vec3, planes: wp.array(dtype=wp.transform)):
-        """Number of the plane that a ray meets first and the distance to it; -1 and far away if it meets none."""
+        """Return the index of the first plane that a ray hits and the distance to it; -1 and far away for none."""
         nearest = float(FAR)
         plane = int(-1)
         for i in range(planes.shape[0]):
@@ -146,7 +150,9 @@ def render_kernels() -> SimpleNamespace:
         hit: wp.MeshQueryRay,
         first: int,
     ):
-        """What a ray meets in a triangle; ``first`` is the number of the first triangle of the mesh that was hit."""
+        """Return the surface of a triangle at a hit; ``first`` is the index of the first triangle of the mesh that was
+        hit.
+        """
         face = first + hit.face
         found = Surface()
         found.shown = scene.triangle_instance[face]
@@ -173,7 +179,7 @@ def render_kernels() -> SimpleNamespace:
     def see(
         view: View, scene: Scene, mesh: wp.uint64, instance_poses: wp.array(dtype=wp.transform), direction: wp.vec3
     ):
-        """What a ray from the eye meets first that is not seen through."""
+        """Return the first opaque surface of a ray from the eye."""
         plane, nearest = nearest_plane(view, direction, scene.planes)
         found = Surface()
         found.shown = SKY
@@ -200,19 +206,19 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def sunlight_on(view: View, mesh: wp.uint64, found: Surface):
-        """1 where the sun reaches a surface, 0 in the shade and where it is turned away."""
+        """Return 1 if the sun reaches a surface, 0 in the shade and if it faces away."""
         if wp.dot(found.normal, view.sun) > 0.0:
             return in_sun(mesh, found.point, found.flat, view.sun)
         return 0.0
 
     @wp.func
     def direct_light(view: View, found: Surface, sunlight: float):
-        """Light of the sun that a surface sends on to all sides."""
+        """Return the sunlight that a surface reflects diffusely."""
         return wp.cw_mul(found.albedo, view.sun_color) * (wp.max(wp.dot(found.normal, view.sun), 0.0) * sunlight)
 
     @wp.func
     def instance_color(view: View, mesh: wp.uint64, found: Surface, direction: wp.vec3):
-        """Colour of an instance (linear, 0 to 1) from where a ray comes."""
+        """Return the colour of an instance (linear, 0 to 1) in the direction of a ray."""
         sunlight = sunlight_on(view, mesh, found)
         half = wp.normalize(view.sun - direction)
         shine = wp.pow(wp.max(wp.dot(found.normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
@@ -229,7 +235,8 @@ def render_kernels() -> SimpleNamespace:
         direction: wp.vec3,
         farthest: float,
     ):
-        """What a ray sees through on its way: its colour, the share of light from behind, and the first instance or SKY.
+        """Return the effect of the transparent surfaces along a ray: their colour, the share of light from behind, and
+        the first instance or SKY.
 
         Surfaces count from outside, so that the opacity of a body is that of one layer. They cast no shadow.
         """
@@ -264,7 +271,7 @@ def render_kernels() -> SimpleNamespace:
         direction: wp.vec3,
         open_sky: float,
     ):
-        """Colour along one ray (linear, 0 to 1), what it hit, and the openness of the ground there.
+        """Return the colour along one ray (linear, 0 to 1), the surface hit, and the openness of the ground there.
 
         open_sky: that openness if a ray of the same pixel has found it, which saves the search; negative if not.
         """
@@ -288,7 +295,7 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def encode(c: float):
-        """A soft shoulder for what is too bright, then the sRGB curve; 0 to 255."""
+        """Apply a soft shoulder to bright colours, then the sRGB curve; 0 to 255."""
         x = wp.max(c, 0.0)
         if x > 0.8:
             x = 0.8 + 0.2 * (1.0 - wp.exp(-(x - 0.8) / 0.2))
@@ -306,7 +313,7 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def differ(color: wp.vec3, shown: int, other_color: wp.vec3, other_shown: int):
-        """Whether an edge runs between two points of the picture: another thing, or its own shade or crease.
+        """Return whether an edge runs between two points of the picture: another object, a shadow or a crease.
 
         The ground's squares need no such care, see ``checker``.
         """
@@ -316,7 +323,7 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def is_edge(view: View, row: int, column: int, color: wp.array2d(dtype=wp.vec3), shown: wp.array2d(dtype=int)):
-        """Whether a neighbour of a pixel differs."""
+        """Return whether a neighbour of a pixel differs."""
         edge = bool(False)
         for k in range(9):
             r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
@@ -378,7 +385,7 @@ def render_kernels() -> SimpleNamespace:
         # Data out
         smooth: wp.array2d(dtype=wp.vec3),
     ):
-        """Where a neighbour differs: the mean of several rays, of a few if those at the corners of the pixel agree."""
+        """Average several rays if a neighbour differs, a few if those at the corners of the pixel agree."""
         i, column = wp.tid()
         row = first_row + i
         here = color[row, column]
@@ -429,7 +436,9 @@ def render_kernels() -> SimpleNamespace:
         depth: wp.array2d(dtype=float),
         shown: wp.array2d(dtype=int),
     ):
-        """Depth along the axis of the camera, infinite for the sky, and the instance, or -2 - plane, or the sky."""
+        """Compute the depth along the axis of the camera, infinite for the sky, and the instance, or -2 - plane, or the
+        sky.
+        """
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)

@@ -35,7 +35,9 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def reading_functions(scalar: Any) -> SimpleNamespace:
-    """Return the Warp functions of one precision: what a sensor reads of one constraint or contact, and its adjoint."""
+    """Return the Warp functions for one precision: the reading of a sensor from one constraint or contact, and its
+    adjoint.
+    """
     vec3 = warp_types(scalar).vec3
     structs = sensor_structs(scalar)
     Sensors, Sensed = structs.Sensors, structs.Sensed
@@ -80,7 +82,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=True)
     def arm(i: int, side: int, constraint: int, world: int, sensors: Sensors, sensed: Sensed):
-        """Return the vector from the origin of a sensor's frame to where a contact acts on a side."""
+        """Return the vector from the origin of a sensor's frame to the contact point on a side."""
         link = sensors.link[i]
         slot = sensed.constraints.item[constraint, world]
         point = point_on_side(sensed.contacts.point, sensed.contacts.apart, side, slot, world)
@@ -106,7 +108,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=True)
     def read(of: int, i: int, side: int, constraint: int, world: int, sensors: Sensors, sensed: Sensed):
-        """Return the impulse that a sensor reads of a constraint on a side, along world axes, or one number."""
+        """Return the reading of a constraint's impulse on a side, along world axes, or one number."""
         impulse = sensed.impulse[constraint, world]
         if of < FORCE:
             return vec3(impulse[0], zero, zero)
@@ -151,7 +153,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def contact_sign(sides: int):
-        """Return -1 where side b of a contact counts as first, see ``match``, otherwise 1."""
+        """Return -1 if side b of a contact counts as first, see ``match``, otherwise 1."""
         return scalar(3 - 2 * wp.abs(sides))
 
     @wp.func(inline=True)
@@ -165,7 +167,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         sensed: Sensed,
     ):
-        """Write what CONTACTS reads of a contact, from slot k of row ``at`` on."""
+        """Write the CONTACTS readings of a contact, from slot k of row ``at`` on."""
         slot = sensed.constraints.item[constraint, world]
         frame = contact_sign(sides) * wp.transpose(sensed.contacts.frame[slot, world])
         force = vec3()
@@ -219,7 +221,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def sensor_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels of one precision, one thread per world.
+    """Return the kernels for one precision, one thread per world.
 
     Readings are vectors ``[steps, total_worlds, num_sensors]`` in the trajectory's memory.
     """

@@ -15,7 +15,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def selection_functions(scalar: Any) -> SimpleNamespace:
-    """Return the Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     vec3 = warp_types(scalar).vec3
     structs = sensor_structs(scalar)
     Sensors, Sensed = structs.Sensors, structs.Sensed
@@ -39,7 +39,9 @@ def selection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=True)
     def is_touch(i: int, side: int, constraint: int, world: int, sensors: Sensors, sensed: Sensed):
-        """Whether a contact on a side is in the zone of a touch sensor, or its normal out of the body meets it, as in MuJoCo."""
+        """Return whether a contact on a side is in the zone of a touch sensor, or its normal out of the body intersects
+        it, as in MuJoCo.
+        """
         slot = sensed.constraints.item[constraint, world]
         if sensors.sides[i, geometry_on(side, slot, world, sensed)] == 0:
             return False
@@ -53,7 +55,7 @@ def selection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=True)
     def is_limit(of: int, item: int, constraint: int, world: int, sensed: Sensed):
-        """Whether a constraint is the limit that a sensor reads, and more than near enough to be reached within the step."""
+        """Return whether a constraint is the limit that a sensor reads, with an impulse or listed only once passed."""
         kind = sensed.constraints.kind[constraint, world]
         limited = sensed.constraints.item[constraint, world]
         if of == TENDON_LIMIT_FORCE:
@@ -66,7 +68,8 @@ def selection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=True)
     def reads(of: int, i: int, side: int, constraint: int, world: int, sensors: Sensors, sensed: Sensed):
-        """Whether sensor i of kind ``of`` reads the impulse of a constraint on a side; one number is read on side 0 alone.
+        """Return whether sensor i of kind ``of`` reads the impulse of a constraint on a side; one number is read on
+        side 0 only.
 
         Of both limits of a joint or tendon the one that is listed first is read, as in MuJoCo.
         """
@@ -95,7 +98,7 @@ def selection_functions(scalar: Any) -> SimpleNamespace:
     def match(i: int, constraint: int, world: int, sensors: Sensors, sensed: Sensed):
         """Return 1 for a contact that counts with its side a first, 2 with side b first, 0 for others.
 
-        The result is negative where this isn't the order of ranks.
+        The result is negative if this isn't the order of ranks.
         """
         if not is_contact(sensed.constraints.kind[constraint, world]):
             return int(0)

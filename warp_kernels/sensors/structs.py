@@ -12,7 +12,7 @@ from warp_kernels.types import warp_types
 # Kinds of sensors. The first three measure one number: the normal force of contacts in a zone, or the force of a limit.
 TOUCH, DOF_LIMIT_FORCE, TENDON_LIMIT_FORCE, FORCE, TORQUE, CONTACTS = range(6)
 
-# Readings of each contact for CONTACTS: numbers of the first and second geometry from 1 on, and their order; distance;
+# Readings of each contact for CONTACTS: indices of the first and second geometry from 1 on, and their order; distance;
 # point; normal; force; torque.
 MEMBERS, DISTANCE, POINT, NORMAL, CONTACT_FORCE, CONTACT_TORQUE = range(6)
 PER_CONTACT = 6
@@ -20,7 +20,7 @@ PER_CONTACT = 6
 
 @functools.cache
 def sensor_structs(scalar: Any) -> SimpleNamespace:
-    """Return the structs of one precision."""
+    """Return the structs for one precision."""
     t = warp_types(scalar)
     structs = solver_structs(scalar)
 
@@ -38,7 +38,7 @@ def sensor_structs(scalar: Any) -> SimpleNamespace:
             sides: geometries whose contacts count, 0 for no and 3 for yes; for CONTACTS 1 for the first of a contact, 2
                 for the second, 3 for both [n, num_geometries].
             rank: the geometry of the lower rank is the first of a contact for CONTACTS [num_geometries].
-            idle: 1 if CONTACTS counts contacts that neither push nor overlap.
+            idle: 1 if CONTACTS counts contacts without impulse and penetration.
             zone: index of ``ZONES``, shape of the zone in which contacts count; -1 for everywhere [n].
             size: half lengths and radii of the zone [n], m.
             link: link of the sensor's frame, -1 for the world [n].
@@ -64,7 +64,8 @@ def sensor_structs(scalar: Any) -> SimpleNamespace:
         """State, contacts and constraints of a step that sensors read.
 
         Attributes:
-            limit_margin: distance at which a joint limit is listed [m or rad]; negative where it is once it is passed.
+            limit_margin: distance at which a joint limit is listed [m or rad]; negative if limits are listed once
+                passed.
             pair_a, pair_b: geometries of each pair.
             slot_pair: pair of each contact [max_contacts, world].
             link_tree: tree of each link [num_links].

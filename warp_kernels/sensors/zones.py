@@ -1,4 +1,4 @@
-"""Zones of sensors: whether a point is in one, whether a ray meets it, and how both look from there."""
+"""Zones of sensors: containment of points, intersection with rays, and the transform into a zone's axes."""
 
 import functools
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = range(5)
 
 @functools.cache
 def zone_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision; a zone is about the origin of its axes."""
+    """Return the Warp functions for one precision; a zone is about the origin of its axes."""
     t = warp_types(scalar)
     vec2, vec3, transform = t.vec2, t.vec3, t.transform
     Motions = solver_structs(scalar).Motions
@@ -25,7 +25,9 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def in_quadric(x: vec3, d: vec3):
-        """Between which lengths along d, from x, a ray is in the unit ball of the coordinates given."""
+        """Return the interval of lengths along d, from x, in which a ray is in the unit ball of the given
+        coordinates.
+        """
         a = wp.dot(d, d)
         b = wp.dot(x, d)
         c = wp.dot(x, x) - one
@@ -55,12 +57,12 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ahead(a: vec2):
-        """Whether some of an interval lies at or beyond the beginning of a ray."""
+        """Return whether part of an interval lies at or beyond the beginning of a ray."""
         return a[0] <= a[1] and a[1] >= zero
 
     @wp.func
     def meets(zone: int, size: vec3, x: vec3, d: vec3):
-        """Whether a ray from x along d, both in the axes of a zone, meets it."""
+        """Return whether a ray from x along d, both in the axes of a zone, intersects it."""
         if zone == SPHERE:
             return ahead(in_quadric(x / size[0], d / size[0]))
         if zone == ELLIPSOID:
@@ -79,7 +81,7 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def holds(zone: int, size: vec3, x: vec3):
-        """Whether a point is in a zone."""
+        """Return whether a point is in a zone."""
         if zone == SPHERE:
             return wp.length(x) <= size[0]
         if zone == ELLIPSOID:
@@ -96,7 +98,7 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
         link: int, placement: transform, point: vec3, world: int, link_tree: wp.array(dtype=int),
         pose: wp.array2d(dtype=transform), motions: Motions,
     ):  # fmt: skip
-        """What takes directions of the world into the axes of a frame in a link, and a point of the world there."""
+        """Return the rotation from world axes to those of a frame in a link, and a world point in these axes."""
         place = placement
         if link >= 0:
             # Poses are about the origin of their tree.

@@ -5,17 +5,17 @@
 
 namespace backswing::algebra {
 
-// Where an entry is in the worlds of a group.
-//   at: that of the first world.
-//   step: from there to that of the next one [bytes].
-//   own: how many worlds the group has.
+// Location of an entry in the worlds of a group.
+// at: address in the first world.
+// step: from there to that of the next one [bytes].
+// own: number of worlds in the group.
 struct Entry {
     char* at;
     wp::int64 step;
     int own;
 };
 
-// Of an array itself.
+// In an array itself.
 template <int L, typename T, typename... Indices>
 BACKSWING_INLINE Entry find(const Array<T>& values, int group, Indices... indices) {
     const int first = group * L;
@@ -26,7 +26,7 @@ BACKSWING_INLINE Entry find(const Array<T>& values, int group, Indices... indice
     return {at, step, values.shape[0] - first};
 }
 
-// Of an array that is looked up, see sim.arrays.array_refs.ArrayRef.
+// In an array that is looked up, see sim.arrays.array_refs.ArrayRef.
 template <int L, typename... Indices>
 BACKSWING_INLINE Entry find(const Array<wp::int64>& values, int group, Indices... indices) {
     const wp::int64* where = values.data;
@@ -38,8 +38,8 @@ BACKSWING_INLINE Entry find(const Array<wp::int64>& values, int group, Indices..
     return {at, step, wp::int32(where[1]) - first};
 }
 
-// The last group may have fewer worlds: loops for it stay loops, or most of the code would be theirs. What they index
-// is a vector, which need not lie in memory for it. A lane without a world reads the last world again, or zero.
+// The last group may have fewer worlds: its loops aren't unrolled, or they would be most of the code. They index a
+// vector, which therefore need not be in memory. A lane without a world reads the last world again, or zero.
 template <typename Number, int L, typename T, typename... Indices>
 BACKSWING_INLINE Vector<Number, L> load(const Array<T>& values, int group, Indices... indices) {
     const Entry entry = find<L>(values, group, indices...);
@@ -99,7 +99,7 @@ BACKSWING_INLINE void add(const Array<T>& values, int group, int i, int j, const
     add_at<Number, L>(find<L>(values, group, i, j), x);
 }
 
-// Bring what the next group reads or writes to the nearest cache while this one is worked on.
+// Prefetch what the next group reads or writes to the nearest cache while this one is computed.
 template <typename Number, int L, bool WRITE, typename... Indices>
 BACKSWING_INLINE void fetch(const Array<wp::int64>& values, int group, Indices... indices) {
     const Entry entry = find<L>(values, group, indices...);

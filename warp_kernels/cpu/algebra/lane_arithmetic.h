@@ -1,9 +1,9 @@
 // Arithmetic of Warp's vectors with a number for each world of a lane group, a register at a time.
 //
-// Warp's own functions go through such a vector number by number. The compiler then unrolls every loop, takes each
-// vector to pieces and puts the pieces together again, which takes it more than half of its time. The functions below
-// have the same arguments, the same names and the same results, and say at once that whole vectors are meant; Clang
-// prefers them, since they are of one length.
+// Warp's own functions loop over the numbers of such a vector. The compiler then unrolls every loop, splits each vector
+// into scalars and recombines them, which takes more than half of its time. The functions below have the same
+// arguments, the same names and the same results, and operate on whole vectors; Clang prefers them, since they are for
+// one length.
 #pragma once
 
 #include "../lanes.h"
@@ -80,7 +80,7 @@ inline mat_t<Rows, Columns, T> matrix_from_rows(const initializer_array<Rows, ve
     return m;
 }
 
-// Number by number, of vectors and of matrices.
+// Element by element, of vectors and of matrices.
 #define BACKSWING_OF_TWO(name, operator)                                                                               \
     template <typename T>                                                                                              \
     inline vec_t<lanes_of_a_group, T> name(const vec_t<lanes_of_a_group, T>& a, const vec_t<lanes_of_a_group, T>& b) { \

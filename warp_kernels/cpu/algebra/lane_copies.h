@@ -1,4 +1,4 @@
-// Between arrays of lane groups [item, group] and arrays of single worlds [item, world]: see
+// Copies between arrays of lane groups [item, group] and arrays of single worlds [item, world]: see
 // warp_kernels.algebra.lane_copies.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace backswing::lane_copies {
 
 // ROWS numbers of each world of a group: one world after the other, and row by row.
-//   own: how many worlds the group has.
+// own: number of worlds in the group.
 template <typename Number, int L>
 struct Both {
     Number* one;

@@ -31,7 +31,7 @@ BACKSWING_INLINE Vector<Number, L> sign(const Vector<Number, L>& x) {
     return from_pack<Number, L>(y);
 }
 
-// One over the root; of zero zero.
+// One over the square root; zero for zero.
 template <typename Number, int L>
 BACKSWING_INLINE Vector<Number, L> over_root(const Vector<Number, L>& x) {
     const Pack<Number, L> of = *reinterpret_cast<const Pack<Number, L>*>(x.c), none = Number(0), one = Number(1);
@@ -39,7 +39,7 @@ BACKSWING_INLINE Vector<Number, L> over_root(const Vector<Number, L>& x) {
     return from_pack<Number, L>(y);
 }
 
-// The angles, those beyond `far` within a turn.
+// The angles, those beyond `far` reduced to one turn.
 template <typename Number, int L>
 BACKSWING_INLINE Vector<Number, L> brought_near(const Vector<Number, L>& x, Number far) {
     bool beyond = false;
@@ -53,8 +53,8 @@ BACKSWING_INLINE Vector<Number, L> brought_near(const Vector<Number, L>& x, Numb
     return x;
 }
 
-// Parameters that each world has its own of: vectors or matrices of ROWS numbers. These loops stay loops: most models
-// have one value for all worlds, and most of the code would be theirs.
+// Parameters with a value per world: vectors or matrices of ROWS numbers. These loops aren't unrolled: most models have
+// one value for all worlds, and most of the code would be theirs.
 template <typename Number, int L, int ROWS, typename T>
 BACKSWING_INLINE wp::mat_t<ROWS, L, Number> own(const Array<T>& values, int group, int item) {
     wp::mat_t<ROWS, L, Number> x;

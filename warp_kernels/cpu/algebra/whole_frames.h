@@ -1,4 +1,4 @@
-// Frames and rows of arrays of states, read and written whole: see warp_kernels.algebra.entries.
+// Frames and rows of arrays of states, read and written as a whole: see warp_kernels.algebra.entries.
 #pragma once
 
 #include "entries.h"
@@ -30,8 +30,8 @@ BACKSWING_INLINE void turn(Pack<Number, L>* r) {
     }
 }
 
-// As many entries at a time as there are lanes, of the last chunk some for a second time. The same of the next group is
-// on its way to the nearest cache meanwhile.
+// As many entries at a time as there are lanes, of the last chunk some for a second time. Meanwhile those of the next
+// group are prefetched.
 template <typename Number, int L>
 BACKSWING_INLINE void read_frame(
     const Array<Number>& buffer, const Array<wp::int64>& values, int group, int frame, int rows, int columns) {
@@ -61,7 +61,7 @@ BACKSWING_INLINE void read_frame(
                     n < entry.own ? *reinterpret_cast<Number*>(at + n * step + i * where[6] + j * where[7]) : 0;
 }
 
-// Entries that nobody puts stay zero.
+// Unset entries stay zero.
 template <typename Number, int L>
 BACKSWING_INLINE void begin(const Array<Number>& buffer, int group, int count) {
     if (group == 0) memset(buffer.data, 0, count * L * sizeof(Number));
@@ -85,7 +85,8 @@ BACKSWING_INLINE void put_bar(
 }
 
 // The frames of a large array (where[3]) are collected in a second part of the buffer and written from there past the
-// caches, which they would fill, in lines of 64 bytes. That is in order with all else once the last group is done.
+// caches, which they would fill, in lines of 64 bytes. These stores are ordered with all others once the last group is
+// done.
 template <typename Number, int L>
 BACKSWING_INLINE void end_frame(
     const Array<Number>& buffer, const Array<wp::int64>& values, int group, int frame, int rows, int columns) {
@@ -121,8 +122,8 @@ BACKSWING_INLINE void end_frame(
     if (where[3] && own <= L) __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-// Groups that don't overlap and single entries after them; what is marked as new (where[3]) is written by the first
-// tree, which a CPU takes first, whatever was there.
+// Groups that don't overlap and single entries after them; what is marked as new (where[3]) is overwritten by the first
+// tree, which a CPU takes first.
 template <typename Number, int L>
 BACKSWING_INLINE void end_bars(
     const Array<Number>& buffer, const Array<wp::int64>& values, int group, int tree, int count) {

@@ -1,12 +1,11 @@
-// Counts of near pairs by family of kernels, for warp_kernels.collision.grid.near. For CPUs and GPUs.
+// Counts of candidate pairs by family of kernels, for warp_kernels.collision.grid.near. For CPUs and GPUs.
 #pragma once
 
 #include "../arrays.h"
 
 namespace backswing::grid {
 
-// Return the counts with one more of a family. To write a single entry would keep the next copy of them all waiting for
-// memory.
+// Return the counts with one more of a family. Writing a single entry would stall the next copy of the counts.
 template <unsigned families>
 BACKSWING_INLINE wp::vec_t<families, wp::int32> counted(const wp::vec_t<families, wp::int32>& found, int family) {
     wp::vec_t<families, wp::int32> more = found;

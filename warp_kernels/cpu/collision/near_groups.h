@@ -12,7 +12,7 @@ constexpr int CAPSULE = 2;
 constexpr double PARALLEL = 1e-6;
 constexpr double SLACK = 1e-5;
 
-// The bounds of a geometry in all worlds: centre, size and slack of its ball, axis.
+// Bounds of a geometry in all worlds: centre, size and slack of its bounding sphere, axis.
 template <typename Number, int L>
 struct Bounds {
     const typename Lanes<Number, L>::Pack *centre, *ball, *axis;

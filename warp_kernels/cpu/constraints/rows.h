@@ -1,6 +1,5 @@
-// A constraint's rows along the paths of its sides, and the factors of the mass matrix, in one world: see
-// warp_kernels.constraints.products. For CPUs and GPUs. `Paths` is the struct of
-// warp_kernels.solver.structs.
+// Rows of a constraint along the paths of its sides, and the factors of the mass matrix, in one world: see
+// warp_kernels.constraints.products. For CPUs and GPUs. `Paths` is the struct of warp_kernels.solver.structs.
 #pragma once
 
 #include "../paths.h"
@@ -8,7 +7,7 @@
 namespace backswing::rows {
 
 // Call each(k, d) for the degree of freedom k at each depth d of a path. The six of a floating base, with which its
-// paths begin, follow each other: a CPU's compiler writes their loop out. A GPU needs its registers.
+// paths begin, are contiguous: a CPU's compiler unrolls their loop. A GPU needs its registers.
 template <typename Each>
 BACKSWING_INLINE void along(const Path& path, const Each& each) {
     int d = 0;
@@ -116,10 +115,10 @@ BACKSWING_INLINE void solve_row(const Array<Vec3<Number>>& row_array, int here, 
     }
 }
 
-// Write the rows of one side from `here` on: the frame times the velocity that a unit rate of each degree of freedom
-// gives a point at the end of the lever, or an orientation, which `turns`.
-// Returns the rows times v, the sums of the sizes that these are made of, and the first row times qd.
-//   weights: of qd and qdd in v.
+// Write the rows of one side from `here` on: the frame times the velocity per unit rate of each degree of freedom, of a
+//     point at the end of the lever, or of an orientation, which `turns`.
+// Return the rows times v, the sums of the magnitudes of their terms, and the first row times qd.
+// weights: of qd and qdd in v.
 template <typename Number, typename Paths, typename Spatial>
 BACKSWING_INLINE Mat33<Number> write_rows(const Array<Vec3<Number>>& row_array, int here, const Paths& paths, int tail,
     bool turns, const Mat33<Number>& frame, const Vec3<Number>& lever, const Array<Spatial>& subspace_array,

@@ -1,12 +1,11 @@
-// The adjoint of the mass matrix in packed storage, for the worlds of a lane group: see
-// warp_kernels.dynamics.composite.
+// Adjoint of the mass matrix in packed storage, for the worlds of a lane group: see warp_kernels.dynamics.composite.
 #pragma once
 
 #include "../lanes.h"
 
 namespace backswing::composite {
 
-// From the adjoints of row k to that of its column of motions, and add to those of its ancestors.
+// Propagate the adjoints of row k to its column of motions, and add to those of its ancestors.
 template <typename Number, int L, typename Spatial, typename T>
 BACKSWING_INLINE Spatial packed_path(int k, int group, const Spatial& force, const Array<int>& depth,
     const Array<int>& row_start, const Array<int>& ancestor, const Array<Spatial>& subspace, const Array<T>& mass_bar,

@@ -1,4 +1,4 @@
-// Along the factors of the mass matrix, for the worlds of a lane group: see warp_kernels.solver.impulse_groups.
+// Solves with the factors of the mass matrix, for the worlds of a lane group: see warp_kernels.solver.impulse_groups.
 #pragma once
 
 #include "../lanes.h"
@@ -41,7 +41,7 @@ BACKSWING_INLINE void find_mass_bars(int k, int group, const Paths& paths, const
     }
 }
 
-// From the adjoints of L and D, in place, to those of the mass matrix.
+// Convert the adjoints of L and D, in place, to those of the mass matrix.
 template <typename Number, int L, typename Paths>
 BACKSWING_INLINE void factorisation_adjoint(int group, int nv, const Paths& paths, const Array<Number>& factor_l_array,
     const Array<Number>& factor_d_array, const Array<Number>& own_mass_bar_array,

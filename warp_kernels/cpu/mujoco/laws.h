@@ -1,4 +1,4 @@
-// MuJoCo's laws for the worlds of a lane group, with masks in place of branches: see
+// MuJoCo's laws for the worlds of a lane group, with masks instead of branches: see
 // warp_kernels.solver.mujoco.group_laws.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace backswing::mujoco {
 
 using newton::Acting;
 
-// What is kept of a constraint: see the Python module.
+// Data per constraint: see the Python module.
 constexpr int VALUE = 0;
 constexpr int IMPULSE = 3;
 constexpr int SLIP = 6;
@@ -24,7 +24,7 @@ constexpr int SIZE = 20;
 constexpr int SLIDES = 22;
 constexpr int FIELDS = 28;
 
-// What a value of an elliptic cone means for its friction.
+// Zone of an elliptic cone: separating, sticking or sliding.
 template <typename Number, int L>
 struct OnCone {
     typename Lanes<Number, L>::Pack slip_size, excess, ratio;
@@ -66,14 +66,14 @@ BACKSWING_INLINE void respond(const Pack<Number, L>* law, const Pack<Number, L>*
     }
 }
 
-// Set what is kept of constraints to zero.
+// Set the data per constraint to zero.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void clear_fields(int count, const Group& shared) {
     const Pack<Number, L> nothing = 0;
     for (int at = 0; at < count * FIELDS; ++at) packs<Number, L>(shared.fields)[at] = nothing;
 }
 
-// Compute values and impulses at z, and subtract their momenta from the residual; nothing for worlds that wait.
+// Compute values and impulses at z, and subtract their momenta from the residual; zero for waiting worlds.
 template <typename Number, int L, bool ELLIPTIC, typename Group>
 BACKSWING_INLINE void find_answers(int group, int count, int nv, const Array<Number>& z_array, const Group& shared,
     const Array<Number>& residual_array) {
@@ -148,8 +148,8 @@ BACKSWING_INLINE void find_slopes(int count, const Group& shared) {
     }
 }
 
-// Search the length of a step, as convex_length of warp_kernels.solver.newton.descent; zero for worlds that don't move.
-// SEARCHES: lengths between its bounds; goal_share: of the slope at the beginning.
+// Search the step length, as convex_length of warp_kernels.solver.newton.descent; zero for worlds that don't move.
+// SEARCHES: lengths between its bounds; goal_share: of the initial slope.
 template <typename Number, int L, bool ELLIPTIC, int SEARCHES, typename Group>
 BACKSWING_INLINE void find_lengths(
     int group, int count, int nv, Number goal_share, const Array<Number>& step_array, const Group& shared) {
@@ -189,7 +189,7 @@ BACKSWING_INLINE void find_lengths(
     Pack low = nothing, high = nothing + 1, way = high, higher = low;
     Pack high_slope = slope_at(high), higher_slope = low_slope;
     const Pack goal = goal_share * __builtin_elementwise_abs(low_slope);
-    // A step that doesn't lead down is rounding.
+    // A step that doesn't descend is rounding.
     searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing)) & ~(low_slope >= nothing);
     for (int search = 0; search < SEARCHES && __builtin_reduce_or(searches); ++search) {
         const Pack secant = search % 3 == 1 ? high - high_slope * (higher - high) / (higher_slope - high_slope)
@@ -208,12 +208,13 @@ BACKSWING_INLINE void find_lengths(
         high = rises ? way : high;
         high_slope = rises ? slope : high_slope;
     }
-    // What is still searching ends beyond the least, see convex_length.
+    // Lanes that are still searching end beyond the minimum, see convex_length.
     way = searches ? high : way;
     *packs<Number, L>(shared.lengths) = chosen ? way : nothing;
 }
 
-// As square_at_hand of warp_kernels.solver.newton.descent. rounding: of sums, as a share of their sizes.
+// Compute the magnitude as square_at_hand of warp_kernels.solver.newton.descent. rounding: of sums, as a share of the
+// magnitudes of their terms.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_at_hand(int count, Number epsilon, Number rounding, const Group& shared) {
     using Pack = backswing::Pack<Number, L>;
@@ -243,7 +244,7 @@ BACKSWING_INLINE bool pushes(int count, int n, const Group& shared) {
     return false;
 }
 
-// Write values and impulses to where others read them.
+// Write values and impulses to the arrays of each world.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void keep_answers(
     int group, int count, const Group& shared, const Array<Vec3<Number>>& value, const Array<Vec3<Number>>& impulse) {

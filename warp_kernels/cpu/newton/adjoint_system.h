@@ -6,14 +6,14 @@
 
 namespace backswing::newton::adjoint_system {
 
-// What the backward pass keeps of a constraint: see the Python module.
+// Data that the backward pass keeps per constraint: see the Python module.
 constexpr int S = 0;
 constexpr int RHS_BAR = 3;
 constexpr int FURTHER = 6;
 constexpr int OWN_BAR = 9;
 constexpr int FIELDS = 28;
 
-// Whether any world has an adjoint of the inverse masses of a constraint's rows (xx, yy, zz, xy, xz, yz).
+// Whether any world has an adjoint of the effective inverse masses of a constraint's rows (xx, yy, zz, xy, xz, yz).
 template <typename Number, int L>
 BACKSWING_INLINE bool has_any(const Pack<Number, L>* own_bar) {
     const Pack<Number, L> nothing = 0;
@@ -55,8 +55,8 @@ BACKSWING_INLINE void solve_transposed(
     }
 }
 
-// The same with the factors that the worlds kept, each with an outline of its own: what is outside of it may be of
-// another step. Of systems that are always SYMMETRIC U is not kept, D^-1 and L imply it.
+// The same with the factors that the worlds kept, each with its own envelope: entries outside of it may be of another
+// step. SYMMETRIC systems don't store U, which follows from D^-1 and L.
 template <typename Number, int L, bool SYMMETRIC, typename System, typename Group>
 BACKSWING_INLINE void solve_kept(int group, int nv, const System& system, const Array<Number>& residual_array,
     const Group& shared, const Array<Number>& step_array) {
@@ -90,7 +90,7 @@ BACKSWING_INLINE void solve_kept(int group, int nv, const System& system, const 
     }
 }
 
-// For x, the step: s, the adjoints of the row values, and the residual of the right-hand side.
+// Compute, for x in the step: s, the adjoints of the row values, and the residual of the right-hand side.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_adjoint_residual(int group, int count, int nv, bool has_further,
     const Array<Number>& weight_array, const Array<Number>& inverse_mass_array, const Array<Number>& step_array,
@@ -154,7 +154,7 @@ BACKSWING_INLINE void finish_weights(
     }
 }
 
-// Set what is added to afterwards to zero.
+// Set to zero the arrays that contributions are added to.
 template <typename Number, int L>
 BACKSWING_INLINE void clear_mass_bars(
     int group, const Array<Number>& own_mass_bar_array, const Array<Number>& own_mass_bar_diagonal_array) {
@@ -166,7 +166,7 @@ BACKSWING_INLINE void clear_mass_bars(
 }
 
 // Compute G of a constraint, and add its part of the adjoints of L and D. All ancestors of a degree of freedom in the
-// list are in it, before it. G is zero or of no use where a world's constraint doesn't act.
+// list are in it, before it. G is zero or unused if a world's constraint doesn't act there.
 template <typename Number, int L, typename Paths, typename Group>
 BACKSWING_INLINE void find_own_response(int constraint, int group, int nv, const Paths& paths,
     const Array<Number>& factor_l_array, const Array<Number>& inverse_mass_array, const Group& shared,

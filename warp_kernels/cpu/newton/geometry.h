@@ -1,4 +1,4 @@
-// Backward pass from rows that are made of velocities to contacts, anchors and the motions of the joints: see
+// Backward pass from rows made of velocities to contacts, anchors and the motions of the joints: see
 // warp_kernels.solver.newton.group.rows.
 #pragma once
 
@@ -11,7 +11,7 @@ using adjoint_system::FIELDS;
 using adjoint_system::OWN_BAR;
 using adjoint_system::RHS_BAR;
 
-// Put the velocities after the step and before it side by side, with zeros for the adjoint of the latter between them.
+// Interleave the velocities after the step and before it, with zeros for the adjoint of the latter between them.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void begin_rows(
     int group, int nv, const Array<Number>& qd, const Array<Number>& qd_solved, const Group& shared) {
@@ -35,8 +35,8 @@ BACKSWING_INLINE void end_rows(int group, int nv, const Group& shared, const Arr
     }
 }
 
-// From the adjoint of the rows of the constraints of one index to those of what they are made of. A world whose
-// constraint isn't made of velocities is as one without that side.
+// Propagate the adjoint of the rows of the constraints in one slot to their inputs. A world whose constraint isn't made
+// of velocities behaves as one without that side.
 template <typename Number, int L, typename TreeDofs, typename Constraints, typename Geometry, typename Group>
 BACKSWING_INLINE void rows_adjoint(int place, int group, int nv, const TreeDofs& trees, const Constraints& constraints,
     const Geometry& geometry, const Array<Vec3<Number>>& impulse, const Array<Number>& weight_array,

@@ -1,4 +1,4 @@
-// What the functions for a lane group's constraints share. `Group` is the struct of
+// Shared by the functions for a lane group's constraints. `Group` is the struct of
 // warp_kernels.solver.newton.group.structs.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace backswing::newton {
 
-// Degrees of freedom and constraints of a world for which there is room, see warp_kernels.solver.newton.group.structs.
+// Capacity for degrees of freedom and constraints of a world, see warp_kernels.solver.newton.group.structs.
 constexpr int MOST_DOFS = 64;
 constexpr int MOST_CONSTRAINTS = 64;
 

@@ -1,11 +1,11 @@
-// Which constraints of a lane group's worlds stand side by side: see warp_kernels.solver.newton.group.structs.
+// Assignment of constraints of a lane group's worlds to slots: see warp_kernels.solver.newton.group.structs.
 #pragma once
 
 #include "group.h"
 
 namespace backswing::newton::order {
 
-// Cost of an index on top of its entries in the system: for each degree of freedom, and for itself. Measured.
+// Cost of a slot in addition to its entries in the system: for each degree of freedom, and for itself. Measured.
 constexpr int EACH_DOF = 6;
 constexpr int EACH_PLACE = 50;
 
@@ -19,7 +19,7 @@ BACKSWING_INLINE int count_of(const Array<int>& count, wp::int64 world) {
         reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0]));
 }
 
-// Set constraints of the same number side by side.
+// Put constraints with the same index into the same slot.
 template <typename Number, int L, typename Constraints, typename Group>
 BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& constraints, const Group& shared) {
     int* to = shared.order.data;
@@ -31,7 +31,8 @@ BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& cons
     }
 }
 
-// Set constraints side by side that act on the same. Returns the number of indices; zero where there isn't room.
+// Put constraints that act on the same degrees of freedom into the same slot. Return the number of slots; zero beyond
+// the capacity.
 template <typename Number, int L, typename Constraints, typename Group>
 BACKSWING_INLINE int align(int group, const Constraints& constraints, const Group& shared) {
     const wp::uint64* masks = shared.path.data;
@@ -63,7 +64,7 @@ BACKSWING_INLINE int align(int group, const Constraints& constraints, const Grou
     unsigned taken[MOST_CONSTRAINTS];
     int places = 0;
     while (true) {
-        // Those of all worlds that act on the same come next.
+        // Next, those of all worlds that act on the same.
         wp::uint64 mask = 0;
         bool any = false;
         for (int n = 0; n < L; ++n)
@@ -75,7 +76,7 @@ BACKSWING_INLINE int align(int group, const Constraints& constraints, const Grou
         unsigned own = 0;
         for (int n = 0; n < L; ++n)
             if (at[n] < counts[n] && acts[n][at[n]] == mask) own |= 1u << n;
-        // Where they cost least: behind all constraints of these worlds.
+        // The cheapest slot: after all constraints of these worlds.
         int best = places, least = cost(mask);
         if (places == room) least = 1 << 30;
         for (int place = places - 1; place >= 0 && !(taken[place] & own); --place) {

@@ -1,13 +1,13 @@
-// Sums over the ancestors of a degree of freedom, for warp_kernels.solver.newton.regularisation_adjoint: in one world. For CPUs
-// and GPUs.
+// Sums over the ancestors of a degree of freedom, for warp_kernels.solver.newton.regularisation_adjoint: in one world.
+// For CPUs and GPUs.
 #pragma once
 
 #include "../constraints/rows.h"
 
 namespace backswing::own_adjoint {
 
-// Return what the row of L of degree of freedom k makes of the responses above it, which begin at `at`. Where `is_new`,
-// that row's adjoint takes z times the responses.
+// Multiply the row of L of degree of freedom k by the responses above it, which begin at `at`. If `is_new`, subtract z
+// times the responses from that row's adjoint.
 template <typename Number, typename Paths>
 BACKSWING_INLINE Vec3<Number> take_above(const Paths& paths, int k, int at, const Vec3<Number>& z, bool is_new,
     const Array<Number>& factor_l_array, const Array<Vec3<Number>>& response_array, const Array<Number>& bar_array,
@@ -26,8 +26,8 @@ BACKSWING_INLINE Vec3<Number> take_above(const Paths& paths, int k, int at, cons
     return total;
 }
 
-// Take `weight` times the entries from `pair` on from those from `first` on. Returns the former times L's from `first`
-// on.
+// Subtract `weight` times the entries from `first` on from those from `pair` on. Return the latter times L's from
+// `first` on.
 template <typename Number>
 BACKSWING_INLINE Number take_pairs(int first, int pair, int count, Number weight, const Array<Number>& factor_l_array,
     const Array<Number>& bar_array, int world) {

@@ -1,11 +1,11 @@
-// The rows of constraints for the worlds of a lane group: see warp_kernels.solver.newton.group.rows.
+// Rows of constraints for the worlds of a lane group: see warp_kernels.solver.newton.group.rows.
 #pragma once
 
 #include "sides.h"
 
 namespace backswing::newton::rows {
 
-// Put velocities and accelerations side by side, the latter times dt, and the sums of their sizes.
+// Interleave velocities and accelerations, the latter times dt, and the sums of their magnitudes.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void load_speeds(
     int group, int nv, Number dt, const Array<Number>& qd, const Array<Number>& qdd, const Group& shared) {
@@ -19,8 +19,8 @@ BACKSWING_INLINE void load_speeds(
     }
 }
 
-// Make the rows of the constraints of one index, and their velocities without impulses. A world whose constraint isn't
-// made of velocities has a frame of zeros, and the entries of its joint.
+// Compute the rows of the constraints in one slot, and their velocities without impulses. A world whose constraint
+// isn't made of velocities has a frame of zeros, and the entries of its joint.
 template <typename Number, int L, typename Paths, typename TreeDofs, typename Constraints, typename Geometry,
     typename Joints, typename Group, typename Rows, typename Bounces>
 BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const TreeDofs& trees,

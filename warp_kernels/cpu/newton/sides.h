@@ -1,5 +1,5 @@
-// One side of a constraint in each world of a lane group: where it is, and how it moves. Its rows and their backward
-// pass share it.
+// One side of a constraint in each world of a lane group: its point and its motion. Its rows and their backward pass
+// share it.
 #pragma once
 
 #include "../kinds.h"
@@ -9,7 +9,7 @@ namespace backswing::newton {
 
 BACKSWING_INLINE bool is_of_velocities(int kind) { return kind == CONTACT || kind == POINT || kind == ORIENTATION; }
 
-// A world without the side has an empty path and a frame of zeros. `linear` and `angular` are one where the rows of a
+// A world without the side has an empty path and a frame of zeros. `linear` and `angular` are one if the rows of a
 // world are made of the velocity of a point, or of an orientation.
 template <typename Number, int L>
 struct Side {
@@ -29,9 +29,9 @@ struct Side {
         for (int c = 0; c < 3; ++c) lever[c] = nothing;
     }
 
-    // Set lever and frame in a world of a constraint of a kind that is made of velocities.
-    //   at: number of its contact or anchor.
-    //   tree, reference: whose origins the lever is between.
+    // Set lever and frame in a world of a constraint made of velocities.
+    // at: index of its contact or anchor.
+    // tree, reference: trees between whose origins the lever is.
     template <typename Geometry>
     BACKSWING_MEMBER void place(int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
         const auto& contacts = geometry.contacts;
@@ -61,7 +61,7 @@ struct Side {
     }
 };
 
-// The motion of a side for a unit rate of degree of freedom k. `on` is one where that is on a world's path.
+// The motion of a side per unit rate of degree of freedom k. `on` is one if that is on a world's path.
 template <typename Number, int L>
 struct Motion {
     typedef typename Lanes<Number, L>::Pack Pack;

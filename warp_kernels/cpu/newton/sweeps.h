@@ -1,11 +1,11 @@
-// Sweeps of Gauss-Seidel over the constraints of a lane group's worlds: see warp_kernels.solver.newton.group.sweeps.
+// Gauss-Seidel sweeps over the constraints of a lane group's worlds: see warp_kernels.solver.newton.group.sweeps.
 #pragma once
 
 #include "group.h"
 
 namespace backswing::newton::sweeps {
 
-// What the sweeps keep of a constraint: see the Python module.
+// Data of the sweeps per constraint: see the Python module.
 constexpr int SWEPT = 0;
 constexpr int RHS = 3;
 constexpr int SOFTNESS = 6;
@@ -16,7 +16,7 @@ constexpr int CLASS = 21;
 constexpr int DIRECTION = 22;
 constexpr int CHANGE = 25;
 constexpr int FIELDS = 28;
-// Classes of constraints. One without a class is absent, or nothing moves it.
+// Classes of constraints. One without a class is absent, or immovable.
 constexpr int PUSHES = 1;
 constexpr int UNBOUNDED = 3;
 
@@ -32,7 +32,7 @@ BACKSWING_INLINE Pack<Number, L> inverse(Pack<Number, L> x, Pack<Number, L> floo
     return x > floor ? (nothing + 1) / x : nothing;
 }
 
-// Add a constraint's own matrix to what is there.
+// Add a constraint's own matrix.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void add_own(
     int constraint, int group, int nv, const Array<Number>& inverse_mass_array, const Group& shared) {
@@ -46,7 +46,7 @@ BACKSWING_INLINE void add_own(
     }
 }
 
-// Set z to the velocities of the swept impulses, in worlds that are to be swept.
+// Set z to the velocities of the swept impulses, in worlds to be swept.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Number>& inverse_mass_array,
     const Group& shared, const Array<Number>& z_array) {
@@ -67,8 +67,8 @@ BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Num
     }
 }
 
-// Sweep each world as often as its number says. ROUND: whether friction cones are round, or pyramids. One sweep of as
-// many as EVERY looks at constraints without impulses too.
+// Sweep each world as often as its number says. ROUND: whether friction cones are round, or pyramids. One sweep in
+// EVERY includes constraints without impulses.
 template <typename Number, int L, bool ROUND, int EVERY, typename Group>
 BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Array<Number>& inverse_mass_array,
     const Group& shared, const Array<Number>& z_array) {

@@ -5,7 +5,7 @@
 
 namespace backswing::newton {
 
-// Put the rows of all worlds side by side.
+// Interleave the rows of all worlds.
 template <typename Number, int L, typename Paths, typename Group>
 BACKSWING_INLINE void gather_rows(int constraint, int group, int nv, const Paths& paths, const Array<int>& tail,
     const Array<Vec3<Number>>& row, const Group& shared) {
@@ -98,7 +98,7 @@ BACKSWING_INLINE void find_square(int group, int nv, const Array<Number>& invers
     *packs<Number, L>(shared.square) = total;
 }
 
-// Find where each row of the system begins, and set it to D.
+// Find the start of each row of the system, and set the system to D.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void begin_system(
     int group, int count, int nv, const Array<Number>& inverse_mass_array, const Group& shared) {
@@ -125,7 +125,7 @@ BACKSWING_INLINE void begin_system(
     }
 }
 
-// Subtract `row' slope row` from the system; entries above the diagonal only where `any_coupled`.
+// Subtract `row' slope row` from the system; entries above the diagonal only if `any_coupled`.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void add_constraint(int constraint, int nv, bool any_coupled, const Group& shared) {
     using Pack = backswing::Pack<Number, L>;
@@ -139,7 +139,7 @@ BACKSWING_INLINE void add_constraint(int constraint, int nv, bool any_coupled, c
         const Pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
         for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
     }
-    // Indices descend along the list. Two rows at a time, so that answers are read half as often.
+    // Indices descend along the list. Two rows at a time, so that slopes are read half as often.
     auto row_at = [&](int d) {
         const int p = nv - 1 - list[d];
         return packs<Number, L>(shared.lower) + p * (p + 1) / 2 + nv - 1;
@@ -200,7 +200,7 @@ BACKSWING_INLINE void factorise(int nv, bool any_coupled, const Group& shared) {
             pivot -= left * right;
         }
         const Pack share = __builtin_elementwise_abs(pivot / diagonal);
-        // Not a number is the smallest.
+        // NaN counts as the smallest.
         smallest = share >= smallest ? smallest : share;
         own[p] = Number(1) / pivot;
     }
@@ -251,7 +251,7 @@ BACKSWING_INLINE void move_by(
     for (int k = 0; k < nv; ++k) z[k] += chosen ? *length * step[k] : nothing;
 }
 
-// Compute the slope of kinetic energy along the step at its beginning, and by how much the whole step changes it.
+// Compute the slope of kinetic energy along the step at its beginning, and its change over the whole step.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_energies(int group, int nv, const Array<Number>& inverse_mass_array,
     const Array<Number>& z_array, const Array<Number>& step_array, const Group& shared) {
@@ -281,7 +281,7 @@ BACKSWING_INLINE void velocities_left(int group, int nv, const Array<Number>& re
     *packs<Number, L>(shared.left_now) = largest;
 }
 
-// Write the factors of worlds that move, L and D and perhaps U, to where the backward pass reads them.
+// Write the factors of worlds that move, L and D and perhaps U, for the backward pass.
 template <typename Number, int L, typename Group, typename System>
 BACKSWING_INLINE void keep_system(int group, int nv, bool with_upper, const Group& shared, const System& system) {
     using Pack = backswing::Pack<Number, L>;

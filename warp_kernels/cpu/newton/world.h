@@ -1,4 +1,4 @@
-// The system of a Newton step in one world: assembled, factored within its envelope and solved; and the sweeps before
+// System of a Newton step in one world: assembly, factorisation within its envelope and solution; and the sweeps before
 // it. For CPUs and GPUs. `System` is the struct of warp_kernels.solver.newton.structs.
 #pragma once
 
@@ -9,8 +9,8 @@ namespace backswing::newton {
 // Inverse masses below this are those of joints whose velocity is prescribed: the same as in warp_kernels.types.
 constexpr double LEAST_INVERSE = 1e-15;
 
-// Return a number of a world so that a GPU's compiler can't tell where it comes from. The compiler then computes
-// addresses from it anew instead of keeping those of all arrays over the iteration, for which there are no registers.
+// Return a number of a world in a way that is opaque to a GPU's compiler. The compiler then computes addresses from it
+// anew instead of keeping those of all arrays over the iteration, for which there are no registers.
 template <typename Number>
 BACKSWING_INLINE int opaque(int world) {
 #ifdef __CUDA_ARCH__
@@ -19,7 +19,7 @@ BACKSWING_INLINE int opaque(int world) {
     return world;
 }
 
-// The rows of a system. L and U are packed by rows; `lower` and `upper` of a world from place 0 on.
+// The rows of a system. L and U are packed by rows; `lower` and `upper` of a world from index 0 on.
 template <typename Number>
 struct Envelope {
     typedef wp::int64 Bytes;
@@ -34,13 +34,13 @@ struct Envelope {
           lower(reinterpret_cast<char*>(system.lower.data) + world * Bytes(system.lower.strides[1])),
           upper(reinterpret_cast<char*>(system.upper.data) + world * Bytes(system.upper.strides[1])),
           starts(column(system.row_start, world)), firsts(column(system.first, world)) {}
-    // Where the entry of place 0 would be in the row of place p.
+    // Offset at which the entry of index 0 would be in row p.
     BACKSWING_MEMBER Bytes row(int p) const { return step * starts[p]; }
     BACKSWING_MEMBER static Number& at(char* row, Bytes offset) { return *reinterpret_cast<Number*>(row + offset); }
 
-    // Return the sum of products of two rows, or of one and x, over some places. On a CPU eight sums don't wait for
-    // each other; where it works on one world alone, it adds eight products at a time, to the same result. A GPU has
-    // other threads to turn to, and needs its registers.
+    // Return the sum of products of two rows, or of one and x, over a range of indices. On a CPU eight sums are
+    // independent; if it works on one world alone, it adds eight products at a time, to the same result. A GPU has
+    // other threads to switch to, and needs its registers.
     BACKSWING_MEMBER Number sum(char* a, char* b, Bytes step_b, int start, int end) const {
         a += start * step;
         b += start * step_b;
@@ -68,7 +68,7 @@ struct Envelope {
     }
 };
 
-// Let no row that one side of a constraint reaches begin after the place `least`.
+// Extend the rows that one side of a constraint covers to begin at the index `least` or before.
 template <typename Number, typename Paths, typename System>
 BACKSWING_INLINE void reach(const Paths& paths, int tail, int least, const System& system, int world) {
     const auto place = column(system.place, world), first = column(system.first, world);
@@ -79,7 +79,7 @@ BACKSWING_INLINE void reach(const Paths& paths, int tail, int least, const Syste
     }
 }
 
-// Set entries to zero. Where a world is alone they follow each other.
+// Set entries to zero. For a single world they are contiguous.
 template <typename Number>
 BACKSWING_INLINE void clear_row(const Array<Number>& entries, int begin, int count, int world) {
     const auto own = column(entries, world, begin);
@@ -90,7 +90,7 @@ BACKSWING_INLINE void clear_row(const Array<Number>& entries, int begin, int cou
     for (int k = 0; k < count; ++k) own[k] = 0;
 }
 
-// Take the entries away that one side of a constraint, whose rows begin at `here`, shares with one of another, whose
+// Subtract the entries that one side of a constraint, whose rows begin at `here`, shares with one of another, whose
 // rows begin at `there`.
 template <typename Number, typename Paths, typename System>
 BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, int there, const Paths& paths, int tail,
@@ -102,7 +102,7 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
     const int least = place[mate];
     for (int e = 0; e <= path.depth; ++e) {
         const int p = place[path[e]];
-        // Places descend along a path: from here on all are above the diagonal.
+        // Indices descend along a path: from here on all are above the diagonal.
         if (p < least && symmetric) break;
         const Vec3<Number> push = wp::mul(row[here + e], slope);
         char* row_p = rows.lower + rows.row(p);
@@ -115,8 +115,8 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
     }
 }
 
-// Factorise nv places from `begin` on as L U without pivoting, L with a unit diagonal. With `symmetric` the entries
-// above the diagonal aren't read. Returns the least size of a pivot, as a share of its diagonal entry.
+// Factorise nv indices from `begin` on as L U without pivoting, L with a unit diagonal. With `symmetric` the entries
+// above the diagonal aren't read. Return the smallest pivot, as a share of its diagonal entry.
 template <typename Number, typename System>
 BACKSWING_INLINE Number factorise(int begin, int nv, bool symmetric, const System& system, int world) {
     const Envelope<Number> rows(system, world);
@@ -145,7 +145,7 @@ BACKSWING_INLINE Number factorise(int begin, int nv, bool symmetric, const Syste
     return least;
 }
 
-// Solve L U x = x in place, x by places, of which nv from `begin` on count.
+// Solve L U x = x in place, x in elimination order, of which nv from `begin` on count.
 template <typename Number, typename System>
 BACKSWING_INLINE void solve(int begin, int nv, const System& system, const Array<Number>& x_array, int world) {
     const Envelope<Number> rows(system, world);
@@ -160,8 +160,8 @@ BACKSWING_INLINE void solve(int begin, int nv, const System& system, const Array
     }
 }
 
-// Set the step of degrees of freedom from `begin` to `end` to the z that keeps the velocity before the step of time.
-// Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
+// Set the step of degrees of freedom from `begin` to `end` to the z that keeps the velocity before the time step.
+// Return the scale of rounding: twice the kinetic energy of that velocity and of its change without impulses.
 template <typename Number, typename Paths>
 BACKSWING_INLINE Number look_back(int begin, int end, Number dt, const Array<Number>& qd_array,
     const Array<Number>& qdd_array, const Paths& paths, const Array<Number>& factor_l_array,
@@ -188,8 +188,8 @@ BACKSWING_INLINE Number look_back(int begin, int end, Number dt, const Array<Num
     return total;
 }
 
-// Call move(x, direction, other) for each number of arrays of numbers or vectors. Where a world is alone, its numbers
-// follow each other, and a CPU's compiler takes many at a time.
+// Call move(x, direction, other) for each number of arrays of numbers or vectors. For a single world its numbers are
+// contiguous, and a CPU's compiler takes many at a time.
 template <typename Number, typename T, typename Move>
 BACKSWING_INLINE void move_each(int count, const Array<T>& x_array, const Array<T>& direction_array,
     const Array<T>& other_array, int world, const Move& move) {
@@ -207,7 +207,8 @@ BACKSWING_INLINE void move_each(int count, const Array<T>& x_array, const Array<
     for (int i = 0; i < count; ++i) go(i, width);
 }
 
-// Go `beta` along the direction. The next one is as much of it and a `share` of the changes, which become zero.
+// Move `beta` along the direction. The next direction is `beta` times it plus a `share` of the changes, which become
+// zero.
 template <typename Number>
 BACKSWING_INLINE void impulses_go_on(int count, Number beta, Number share, const Array<Vec3<Number>>& x,
     const Array<Vec3<Number>>& direction, const Array<Vec3<Number>>& changes, int world) {
