@@ -12,21 +12,21 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def box_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    """Return the Warp functions for one precision. Contact functions return (distance, point, normal from a to b)."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     balls = ball_functions(scalar)
 
     @wp.func
     def corner_signs(index: int):
-        """Of corner 0 to 7; bits 0, 1, 2 of the index say whether it is on the positive side of x, y, z."""
+        """Return the signs of corner 0 to 7; bits 0, 1, 2 of the index select the positive side of x, y, z."""
         return vec3(scalar(2 * (index & 1) - 1), scalar(2 * ((index >> 1) & 1) - 1), scalar(2 * ((index >> 2) & 1) - 1))
 
     @wp.func
     def face_corners(pose: transform, direction: vec3):
-        """The corners, in ascending order, of the face that looks most against a direction.
+        """Return the corners, in ascending order, of the face whose normal is most opposite to a direction.
 
-        The corner that is deepest along it is among them, and so are both corners of an edge that lies lowest.
+        The corner that is deepest along it is among them, and so are both corners of the lowest edge.
         """
         local = wp.quat_rotate_inv(wp.transform_get_rotation(pose), direction)
         corners = wp.vec4i(0, 2, 4, 6)
@@ -46,7 +46,7 @@ def box_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def zone(coordinate: scalar, half_extent: scalar):
-        """Where a coordinate lies: 0 within the box, 1 below it, 2 above it.
+        """Return the zone of a coordinate: 0 within the box, 1 below it, 2 above it.
 
         A nanometre outside counts as within: as close as that, an edge or corner would give no direction.
         """
@@ -59,7 +59,7 @@ def box_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def nearest_face(local: vec3, half_extents: vec3):
-        """Zones of the face nearest to a point inside the box."""
+        """Return the zones of the face nearest to a point inside the box."""
         depth = vec3(
             half_extents[0] - wp.abs(local[0]), half_extents[1] - wp.abs(local[1]), half_extents[2] - wp.abs(local[2])
         )
@@ -79,9 +79,10 @@ def box_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def sphere_box_feature(pose_a: transform, pose_b: transform, size_b: vec3):
-        """Zones of the sphere's centre, zone x + 3 zone y + 9 zone z; inside the box those of the nearest face.
+        """Return the zones of the sphere's centre, zone x + 3 zone y + 9 zone z; inside the box those of the nearest
+        face.
 
-        One zone that isn't 0 stands for a face, two for an edge, three for a corner.
+        One nonzero zone means a face, two an edge, three a corner.
         """
         local = wp.transform_point(wp.transform_inverse(pose_b), wp.transform_get_translation(pose_a))
         feature = zone(local[0], size_b[0]) + 3 * zone(local[1], size_b[1]) + 9 * zone(local[2], size_b[2])
@@ -107,10 +108,11 @@ def box_functions(scalar: Any) -> SimpleNamespace:
         y = zone_sign((feature // 3) % 3)
         z = zone_sign(feature // 9)
         signs = vec3(scalar(x), scalar(y), scalar(z))
-        # From the sphere's centre to the closest place of the face, edge or corner, as if a face or an edge had no end.
+        # From the sphere's centre to the closest point of the face, edge or corner, as if a face or an edge were
+        # unbounded.
         delta = wp.cw_mul(signs, size_b) - wp.cw_mul(wp.cw_mul(signs, signs), local)
         if x * x + y * y + z * z == 1:
-            # A face: the same formula outside and inside, so a centre that passes the surface changes nothing.
+            # A face: the same formula outside and inside, so that nothing jumps when the centre crosses the surface.
             normal = -wp.quat_rotate(q, signs)
             distance = -wp.dot(delta, signs) - size_a[0]
             point = centre + (size_a[0] + scalar(0.5) * distance) * normal

@@ -1,8 +1,8 @@
 """Contacts of balls, and of capsules with spheres and with each other.
 
-Spheres, capsules and the edges and corners of boxes come down to balls. A capsule is the set of points within a radius
-of a segment along z. A point on the segment has one of three modes: free (where the other shape is closest), lower end,
-upper end. The feature of a pair fixes the modes, so that its contact is smooth.
+Spheres, capsules and the edges and corners of boxes reduce to balls. A capsule is the set of points within a radius of
+a segment along z. A point on the segment has one of three modes: free (closest to the other shape), lower end, upper
+end. The feature of a pair fixes the modes, so that its contact is smooth.
 """
 
 import functools
@@ -16,13 +16,13 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def ball_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3 = t.vec3
 
     @wp.func
     def ball_ball(centre_a: vec3, radius_a: scalar, centre_b: vec3, radius_b: scalar):
-        """Distance, point midway between the surfaces, and normal from a to b.
+        """Return the distance, the point midway between the surfaces, and the normal from a to b.
 
         Closer than a nanometre the centres give no direction: the normal is then +z, and all numbers stay finite.
         """
@@ -44,8 +44,8 @@ FREE = 0
 LOWER = 1
 UPPER = 2
 
-# Axes with a smaller squared sine between them (0.57 degrees) count as parallel: they touch at both ends of their overlap.
-# Where such axes cross, the distance at those ends exceeds the least one by at most (0.01 l)^2 / (2 d), with l the
+# Axes with a smaller squared sine between them (0.57 degrees) count as parallel: they touch at both ends of their
+# overlap. If such axes cross, the distance at those ends exceeds the minimum by at most (0.01 l)^2 / (2 d), with l the
 # distance from the crossing to the end and d the distance of the axes.
 PARALLEL_SINE_SQUARED = 1.0e-4
 # The same of MuJoCo's law. Axes that cross at a larger angle have one contact there, which moves fast.
@@ -54,7 +54,7 @@ MUJOCO_PARALLEL_SINE_SQUARED = 1.0e-8
 
 @functools.cache
 def capsule_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    """Return the Warp functions for one precision. Contact functions return (distance, point, normal from a to b)."""
     t = warp_types(scalar)
     vec3, vec2, transform = t.vec3, t.vec2, t.transform
     balls = ball_functions(scalar)
@@ -74,7 +74,7 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def end_place(mode: int, half_length: scalar):
-        """Place of an end along the axis; zero for the mode that leaves it free."""
+        """Return the coordinate of an end along the axis; zero for the free mode."""
         place = scalar(0.0)
         if mode == LOWER:
             place = -half_length
@@ -84,7 +84,7 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def sphere_capsule_feature(pose_a: transform, pose_b: transform, size_b: vec3):
-        """The mode of the place on the capsule's segment that is closest to the sphere."""
+        """Return the mode of the point on the capsule's segment that is closest to the sphere."""
         delta = wp.transform_get_translation(pose_a) - wp.transform_get_translation(pose_b)
         return mode_of(wp.dot(delta, axis(pose_b)), size_b[1])
 
@@ -100,7 +100,7 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def line_places(delta: vec3, axis_a: vec3, axis_b: vec3):
-        """Places along two lines where they are closest; delta is from the centre of a to that of b."""
+        """Return the closest points along two lines; delta is from the centre of a to that of b."""
         cosine = wp.dot(axis_a, axis_b)
         normal = wp.cross(axis_a, axis_b)
         sine_squared = wp.dot(normal, normal)
@@ -114,7 +114,8 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def overlap_features(along_a: scalar, cosine: scalar, half_a: scalar, half_b: scalar):
-        """The two ends of the overlap of parallel segments: each an end of one against the free place of the other.
+        """Return the two ends of the overlap of parallel segments: each an end of one against the free point of the
+        other.
 
         ``along_a`` is the centre of b along the axis of a. Without overlap, -1 twice.
         """
@@ -135,7 +136,9 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def closest_feature(delta: vec3, axis_a: vec3, axis_b: vec3, half_a: scalar, half_b: scalar):
-        """Modes of the closest places of two segments (Ericson 2005, *Real-Time Collision Detection*, 5.1.9)."""
+        """Return the modes of the closest points of two segments (Ericson 2005, *Real-Time Collision Detection*,
+        5.1.9).
+        """
         cosine = wp.dot(axis_a, axis_b)
         place_a = wp.clamp(line_places(delta, axis_a, axis_b)[0], -half_a, half_a)
         place_b = place_a * cosine - wp.dot(delta, axis_b)
@@ -146,7 +149,8 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def capsule_capsule_features(pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, parallel: scalar):
-        """Features 3 * mode on a + mode on b: both ends of the overlap of parallel capsules, else the closest places.
+        """Return the features 3 * mode on a + mode on b: both ends of the overlap of parallel capsules, else the
+        closest points.
 
         ``parallel`` is the squared sine between their axes below which they are.
         """

@@ -1,7 +1,7 @@
-"""Pairs of geometries with a closed form: which features each may have, and the contact of one feature.
+"""Pairs of geometries with a closed form: possible features of each, and the contact of one feature.
 
-A feature is what touches what (which corner, which end, which face). As long as it stays the same the contact is a smooth
-function of poses and sizes.
+A feature selects the touching parts (corner, end, face). As long as it stays the same the contact is a smooth function
+of poses and sizes.
 """
 
 import functools
@@ -22,16 +22,16 @@ from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GE
 
 
 def pair_kind(type_a: int, type_b: int) -> int:
-    """One number for a pair of types."""
+    """Return one number for a pair of types."""
     return type_a * NUM_GEOMETRY_TYPES + type_b
 
 
 @functools.cache
 def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
-    """Warp functions of one precision, for ON_PLANE, CLOSED_FORM or BALLS. Poses are relative to the reference of the pair.
+    """Return the Warp functions for one precision, for ON_PLANE, CLOSED_FORM or BALLS. Poses are relative to the
+    reference of the pair.
 
-    The pairs are branches and no loop over a table of functions: with that the adjoint of ``evaluate`` takes 1.2 times as
-    long.
+    The pairs are branches and no loop over a table of functions, which makes the adjoint of ``evaluate`` 1.2x slower.
     """
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
@@ -62,14 +62,16 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
 
     @wp.func
     def ball_radius(kind: int, size: vec3):
-        """Of what touches a plane: a ball, or a point."""
+        """Return the radius of the part that touches a plane: of a ball, or zero for a point."""
         if kind == SPHERE or kind == CAPSULE:
             return size[0]
         return scalar(0.0)
 
     @wp.func
     def place_slope(geometries: Geometries, b: int, feature: int):
-        """Where the ball or point of a feature is in its geometry's frame, per size along each axis: half its length of a capsule."""
+        """Return the position of a feature's ball or point in its geometry's frame, per size along each axis: half its
+        length for a capsule.
+        """
         kind = geometries.type[b]
         place = vec3()
         if kind == CAPSULE:
@@ -87,7 +89,7 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
             margin: scalar,
         ):  # fmt: skip
-            """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
+            """Return up to four features of a pair that may be within the margin, in ascending order; -1 for none."""
             kind = geometries.type[b]
             features = wp.vec4i(0, -1, -1, -1)
             if kind == CAPSULE:
@@ -105,7 +107,9 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
             size_b: vec3,
         ):  # fmt: skip
-            """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
+            """Return the distance, the point midway between the surfaces and the normal (from a to b) of one feature of
+            a pair.
+            """
             centre = wp.transform_get_translation(pose_b)
             if geometries.type[b] != SPHERE:
                 extent = size_b
@@ -121,7 +125,7 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
             margin: scalar,
         ):  # fmt: skip
-            """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
+            """Return up to four features of a pair that may be within the margin, in ascending order; -1 for none."""
             kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
             features = wp.vec4i(0, -1, -1, -1)
             if kind == wp.static(pair_kind(SPHERE, CAPSULE)):
@@ -141,7 +145,9 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
             size_b: vec3,
         ):  # fmt: skip
-            """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
+            """Return the distance, the point midway between the surfaces and the normal (from a to b) of one feature of
+            a pair.
+            """
             kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
             centre_a = wp.transform_get_translation(pose_a)
             centre_b = wp.transform_get_translation(pose_b)
@@ -172,7 +178,7 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
         geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
         reach: scalar,
     ):  # fmt: skip
-        """The features within reach, -1 for the others; the place of the nearest among them, and its contact."""
+        """Return the features within reach, -1 for the others; the index of the nearest among them, and its contact."""
         features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
         nearest = wp.int32(0)
         distance = reach

@@ -1,15 +1,15 @@
 """Contacts of a plane with cylinders: points of the two rims.
 
 A cylinder is the set of points within a radius of its axis z and within a half length of the plane across it. Its
-deepest point lies on a rim, on the side where the normal's part across the axis points away; that place moves along the
-rim as the cylinder rolls. The feature says how a rim point follows from the pose, 2 * formula + end, so that the contact
-is smooth:
+deepest point lies on a rim, on the side where the normal's part across the axis points away; that point moves along the
+rim as the cylinder rolls. The feature selects the formula of a rim point, 2 * formula + end, so that the contact is
+smooth:
 
 - formula 0: the deepest point of the rim;
 - formulas 1 to 4: the points of the rim on the body's axes x, y, -x, -y.
 
-The nearer a cylinder is to upright, the faster the deepest point turns with its tilt. The four that don't turn stop it
-where it has come down, and the deepest one leaves their plane as the cylinder tilts, without a jump.
+The nearer a cylinder is to upright, the faster the deepest point turns with its tilt. The four fixed ones stop it where
+it has come down, and the deepest one leaves their plane as the cylinder tilts, without a jump.
 """
 
 import functools
@@ -33,7 +33,9 @@ UPRIGHT_SINE_SQUARED = 1.0e-10
 
 @functools.cache
 def cylinder_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. The normal is that of the plane; size is (radius, half length, unused)."""
+    """Return the Warp functions for one precision. The normal is that of the plane; size is (radius, half length,
+    unused).
+    """
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
 
@@ -51,15 +53,15 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def lowest_feature(local: vec3):
-        """A rim point that no other is below."""
+        """Return a rim point that no other is below."""
         return wp.where(upright(local), 2 * FIXED, 2 * DEEPEST) + lower_end(local)
 
     @wp.func
     def can_bear(feature: int, local: vec3):
-        """Whether a rim point can bear a cylinder on a plane with this normal in the body's frame.
+        """Return whether a rim point can support a cylinder on a plane with this normal in the body's frame.
 
-        If it lies (axis nearer to the plane than to its normal) the deepest point of either rim can. Otherwise only points
-        of the lower rim can: the fixed ones and, unless it stands upright, the deepest.
+        If it lies (axis nearer to the plane than to its normal) the deepest point of either rim can. Otherwise only
+        points of the lower rim can: the fixed ones and, unless it stands upright, the deepest.
         """
         deepest = feature < 2 * FIXED
         if local[0] * local[0] + local[1] * local[1] > local[2] * local[2]:
@@ -68,16 +70,16 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def beside_deepest(local: vec3):
-        """The formula of the fixed point nearest to the deepest one."""
+        """Return the formula of the fixed point nearest to the deepest one."""
         if wp.abs(local[0]) > wp.abs(local[1]):
             return wp.where(local[0] < scalar(0.0), FIXED, FIXED + 2)
         return wp.where(local[1] < scalar(0.0), FIXED + 1, FIXED + 3)
 
     @wp.func
     def rim_features(pose: transform, normal: vec3):
-        """The rim points that bear a cylinder on a plane, in ascending order; -1 stands for none.
+        """Return the rim points that support a cylinder on a plane, in ascending order; -1 for none.
 
-        The deepest takes the place of the fixed one beside it.
+        The deepest replaces the fixed one next to it.
         """
         local = local_normal(pose, normal)
         left_out = -1
@@ -93,7 +95,7 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def fixed_direction(formula: int):
-        """Axis x, y, -x or -y of the body for the formulas from ``FIXED`` on."""
+        """Return axis x, y, -x or -y of the body for the formulas from ``FIXED`` on."""
         direction = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
         if formula == FIXED + 1:
             direction = vec3(scalar(0.0), scalar(1.0), scalar(0.0))
@@ -105,17 +107,19 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def deepest_direction(local: vec3):
-        """Unit vector across the axis, in the body's frame, to the side that is deepest; x where there is none."""
+        """Return the unit vector across the axis, in the body's frame, to the side that is deepest; x if there is
+        none.
+        """
         across = vec3(local[0], local[1], scalar(0.0))
         direction = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
-        # Far below what counts as upright: only a slot found at another pose gets here.
+        # Far below the threshold of upright: only a slot found at another pose gets here.
         if wp.length_sq(across) > scalar(1.0e-12):
             direction = -across / wp.length(across)
         return direction
 
     @wp.func
     def rim_point(feature: int, pose: transform, size: vec3, normal: vec3):
-        """The point of a rim that a feature stands for."""
+        """Return the rim point of a feature."""
         formula = feature // 2
         end = scalar(2 * (feature - 2 * formula) - 1)
         direction = fixed_direction(formula)

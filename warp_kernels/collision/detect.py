@@ -1,4 +1,4 @@
-"""Which contacts exist: integer slots for each world, without gradient."""
+"""Narrow phase: integer slots of contacts for each world, without gradient."""
 
 import functools
 from types import SimpleNamespace
@@ -36,7 +36,9 @@ VARIANTS = {"detect_kernels": [(name,) for name in PAIR_KERNELS]}
 
 @functools.cache
 def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
-    """Kernel ``detect`` of one precision and name of PAIR_KERNELS, launched over (world,), one family after the other."""
+    """Return the kernel ``detect`` for one precision and name of PAIR_KERNELS, launched over (world,), one family after
+    the other.
+    """
     family = base_family(name)
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -49,7 +51,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     touch = touch_functions(scalar)
     kept = slot_functions(scalar)
     on_field = family in ROUND or family in HULLS
-    # Only what the family needs: Python takes half a second to read all.
+    # Only the functions that the family needs: Python takes half a second to read all.
     nothing = SimpleNamespace()
     convex = convex_detection_functions(scalar) if family == CONVEX_SHAPES else nothing
     balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
@@ -84,14 +86,15 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact within reach of the near pairs of one family.
+        """Write a slot for each contact within reach of the candidate pairs of one family.
 
-        The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
-        before it closes, however fast. velocity: of the links, about the origins of their trees. At the ``time`` of a
-        slot (:mod:`warp_kernels.collision.touch`) its ``lead`` touches. The contact of an inner ball has the nearest
-        one's feature, marked. Pairs come in order, and features of a pair too. Slots of a family follow those of the
-        families before. Where there is no free slot, a contact takes that of the largest gap, if its own is smaller; a
-        pair's nearest contact is the last that it loses. Dropped contacts are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
+        The reach is the margin plus the distance by which the two may approach each other within dt, so that a contact
+        exists before it closes, however fast. velocity: of the links, about the origins of their trees. At the ``time``
+        of a slot (:mod:`warp_kernels.collision.touch`) its ``lead`` touches. The contact of an inner ball has the
+        nearest one's feature, marked. Pairs come in order, and features of a pair too. Slots of a family follow those
+        of the families before. Without a free slot, a contact replaces that of the largest gap, if its own is smaller;
+        a pair's nearest contact is the last that it loses. Dropped contacts are counted in ``contact_overflow``; slots
+        past ``contact_count`` are unchanged.
         """
         world = wp.tid()
         row = wp.min(world, geometry_size.shape[0] - 1)
@@ -139,7 +142,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 around_b = wp.max(radius_b, scalar(0.0))
                 reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world)
                 if radius_a >= scalar(0.0):
-                    # Each bounds the rate at which the two approach; a spinning ball doesn't sweep the plate that it touches.
+                    # Each bounds the approach rate of the two; a spinning ball doesn't sweep the plate that it touches.
                     other = frame.reach(
                         link_b, link_a, offset_b, offset_a, centre_a, radius_a, velocity, margin, dt, world
                     )
@@ -149,12 +152,12 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             time = scalar(0.0)
-            nearest = wp.int32(0)  # feature, by its place among the four
+            nearest = wp.int32(0)  # feature, by its index among the four
             if wp.static(family != ON_PLANE):
                 motion_a = frame.step_motion(link_a, velocity, dt, world)
                 motion_b = frame.step_motion(link_b, velocity, dt, world)
             if wp.static(family == ON_PLANE):
-                # The plane's normal is the same wherever the other is.
+                # The plane's normal is the same at every position of the other.
                 features, nearest, distance, point, normal = closed.near_features(
                     geometries, a, b, pose_a, size_a, pose_b, size_b, reach
                 )
@@ -209,7 +212,8 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                             stage, count, time, before, distance, closing, scalar(SLOP) * reach
                         )
                     if wp.static(family == CONVEX_SHAPES):
-                        # No touch was found, but the ball inside gets in: it is held where the shapes are nearest now.
+                        # No touch was found, but the ball inside enters: it is stopped at the present nearest point of
+                        # the shapes.
                         if held and stage == PLACE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
                             time = scalar(0.0)
                 gap = distance - (scalar(1.0) - time) * closing
@@ -220,7 +224,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     number += 1
                     if k < nearest:
                         lead += 1
-            # What doesn't fit is written with the nearest first.
+            # Contacts beyond the capacity are written with the nearest first.
             crowded = found + number > slots.pair.shape[0]
             if crowded:
                 lead = -1

@@ -15,21 +15,21 @@ import warp as wp
 
 from warp_kernels.types import warp_types
 
-# A semi-axis below this counts as this long where a sphere touches [m].
+# A smaller semi-axis counts as this long in contacts with spheres [m].
 LEAST_SEMI_AXIS = 1.0e-6
-# Newton's method from below the root never passes it, so it ends once rounding stops it: five to eight iterations.
+# Newton's method from below the root never overshoots it, so it ends once rounding stops it: five to eight iterations.
 MAX_ITERATIONS = 40
 
 
 @functools.cache
 def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    """Return the Warp functions for one precision. Contact functions return (distance, point, normal from a to b)."""
     t = warp_types(scalar)
     vec2, vec3, transform = t.vec2, t.vec3, t.transform
 
     @wp.func
     def lowest_point(pose: transform, radii: vec3, normal: vec3):
-        """The point of an ellipsoid farthest against a direction: -r^2 n / |r n| in the ellipsoid's axes."""
+        """Return the point of an ellipsoid farthest against a direction: -r^2 n / |r n| in the ellipsoid's axes."""
         q = wp.transform_get_rotation(pose)
         scaled = wp.cw_mul(radii, wp.quat_rotate_inv(q, normal))
         local = vec3()
@@ -40,7 +40,9 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def surface_share(y: scalar, excess: scalar, p: scalar):
-        """Coordinate of the closest point over its semi-axis, from that of the place over the semi-axis."""
+        """Return the coordinate of the closest point over its semi-axis, from that of the query point over the
+        semi-axis.
+        """
         share = scalar(0.0)
         if y != scalar(0.0):
             share = y * (excess + scalar(1.0)) / (excess + p)
@@ -48,12 +50,13 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def closest_on_ellipsoid(y: vec3, r: vec3) -> vec3:
-        """The point of the ellipsoid's surface closest to a place inside or outside, both in the ellipsoid's axes.
+        """Return the point of the ellipsoid's surface closest to a point inside or outside, both in the ellipsoid's
+        axes.
 
-        It is x_i = r_i^2 y_i / (r_i^2 + t) with sum (x_i / r_i)^2 = 1. In units of the least semi-axis, with
-        e_i = (r_i / least)^2 - 1 and p = 1 + t / least^2 > 0, no difference of nearly equal numbers is left. The largest p at
-        which one term alone is 1 lies below the root, where the sum is convex and falls.
-        Of the two closest points to a place on the disc across the least axis, that on the positive side.
+        It is x_i = r_i^2 y_i / (r_i^2 + t) with sum (x_i / r_i)^2 = 1. In units of the smallest semi-axis, with e_i =
+        (r_i / least)^2 - 1 and p = 1 + t / least^2 > 0, no difference of nearly equal numbers is left. The largest p at
+        which one term alone is 1 lies below the root, where the sum is convex and falls. Of the two closest points to a
+        point on the disc across the smallest axis, that on the positive side.
         """
         least = wp.min(r[0], wp.min(r[1], r[2]))
         e = vec3()
@@ -80,7 +83,7 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
             if following <= p:
                 break
             p = following
-        # On that disc p = 0, and what the others leave of the sum belongs to the least axis.
+        # On that disc p = 0, and the remainder of the sum belongs to the smallest axis.
         rest = scalar(1.0) - total
         for i in range(3):
             if p == scalar(0.0) and e[i] == scalar(0.0) and rest > scalar(0.0):
@@ -90,14 +93,14 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_grad(closest_on_ellipsoid)
     def adjoint_closest_on_ellipsoid(y: vec3, r: vec3, x_bar: vec3):
-        """Adjoint by the implicit function theorem.
+        """Compute the adjoint by the implicit function theorem.
 
         With w = 1 / r^2, u = w x, D = diag(1 + t w) the closest point obeys x + t u = y, x . u = 1, so that
 
             [D u; u^T 0] [dx; dt] = [dy - t x dw; -x^2 . dw / 2],
 
-        and (z, m) solves the same symmetric system with the right-hand side (x_bar, 0): y_bar = z,
-        w_bar = -t x z - x^2 m / 2. Cleared of the divisions by D, which has a zero where p is zero.
+        and (z, m) solves the same symmetric system with the right-hand side (x_bar, 0): y_bar = z, w_bar = -t x z - x^2
+        m / 2. Cleared of the divisions by D, which has a zero where p is zero.
         """
         x = closest_on_ellipsoid(y, r)
         w = vec3(scalar(1.0) / (r[0] * r[0]), scalar(1.0) / (r[1] * r[1]), scalar(1.0) / (r[2] * r[2]))
@@ -117,14 +120,16 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def principal_axis(p: vec3):
-        """Unit vector along the longer axis of the ellipse x^T P^-1 x = 1 with P = [p0 p1; p1 p2]."""
+        """Return the unit vector along the longer axis of the ellipse x^T P^-1 x = 1 with P = [p0 p1; p1 p2]."""
         half = scalar(0.5) * (p[0] - p[2])
         angle = scalar(0.5) * wp.atan2(p[1], half)
         return vec2(wp.cos(angle), wp.sin(angle))
 
     @wp.func
     def closest_on_ellipse(y: vec2, p: vec3) -> vec2:
-        """The point of the ellipse x^T P^-1 x = 1, with P = [p0 p1; p1 p2], closest to a place inside or outside."""
+        """Return the point of the ellipse x^T P^-1 x = 1, with P = [p0 p1; p1 p2], closest to a point inside or
+        outside.
+        """
         axis = principal_axis(p)
         beside = vec2(-axis[1], axis[0])
         long = wp.sqrt(p[0] * axis[0] * axis[0] + scalar(2.0) * p[1] * axis[0] * axis[1] + p[2] * axis[1] * axis[1])
@@ -135,10 +140,10 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_grad(closest_on_ellipse)
     def adjoint_closest_on_ellipse(y: vec2, p: vec3, x_bar: vec2):
-        """Adjoint by the implicit function theorem, without the axes, which a circle doesn't have.
+        """Compute the adjoint by the implicit function theorem, without the axes, which a circle doesn't have.
 
-        As for the ellipsoid with u = P^-1 x and D = 1 + t P^-1. Here z lies across u, and P^-1 has the adjoint
-        -t x z^T - m x x^T / 2, so P that of t (P^-1 z) u^T + m u u^T / 2.
+        As for the ellipsoid with u = P^-1 x and D = 1 + t P^-1. Here z lies across u, and P^-1 has the adjoint -t x z^T
+        - m x x^T / 2, so P that of t (P^-1 z) u^T + m u u^T / 2.
         """
         x = closest_on_ellipse(y, p)
         determinant = p[0] * p[2] - p[1] * p[1]
@@ -165,9 +170,9 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def point_ellipsoid(place: vec3, pose: transform, size: vec3):
-        """Signed distance of a place and the unit normal from the ellipsoid to it.
+        """Return the signed distance of a point and the unit normal from the ellipsoid to it.
 
-        One formula outside and inside: the place lies on the normal through the closest point.
+        One formula outside and inside: the point lies on the normal through the closest point.
         """
         q = wp.transform_get_rotation(pose)
         radii = least_radii(size)
@@ -178,7 +183,9 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def line_ellipsoid(start: vec3, direction: vec3, side: vec3, pose: transform, size: vec3):
-        """Signed distance of a line and the unit normal from the ellipsoid to it; both unit vectors, side across it."""
+        """Return the signed distance of a line and the unit normal from the ellipsoid to it; both unit vectors, side
+        across it.
+        """
         q = wp.transform_get_rotation(pose)
         radii = least_radii(size)
         above = wp.cross(direction, side)

@@ -1,4 +1,6 @@
-"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint, but for ON_PLANE (plane/adjoint.py)."""
+"""Smooth quantities of existing contacts; differentiated by Warp's own adjoint, except for ON_PLANE
+(plane/adjoint.py).
+"""
 
 import functools
 from types import SimpleNamespace
@@ -29,7 +31,7 @@ from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots, used_arguments_only
 
-# Share of a step after which a bounce leaves an inner ball no way to go through anything.
+# Share of a step after which a bounce leaves an inner ball no distance to pass through anything.
 LATEST = 0.99
 
 VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
@@ -37,7 +39,9 @@ VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 
 @functools.cache
 def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, over (slot, world), or worlds if ``looping``."""
+    """Return the kernel ``evaluate`` for one precision and name of PAIR_KERNELS, over (slot, world), or worlds if
+    ``looping``.
+    """
     family = base_family(name)
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
@@ -48,7 +52,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     materials = material_functions(scalar)
     lever_shift = lever_functions(scalar).lever_shift
     closed = closed_form_functions(scalar, name)
-    # Only what the family needs, as in detect.py.
+    # Only the functions that the family needs, as in detect.py.
     nothing = SimpleNamespace()
     convex = convex_contact_functions(scalar) if family == CONVEX_SHAPES else nothing
     balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
@@ -59,7 +63,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
 
     @wp.func
     def held_until(restitution: scalar, time: scalar):
-        """What stands in the place of an inner ball's restitution, see :mod:`warp_kernels.constraints.contacts`."""
+        """Return the value stored as an inner ball's restitution, see :mod:`warp_kernels.constraints.contacts`."""
         result = scalar(0.0)
         if restitution > scalar(0.0) and time < scalar(LATEST):
             result = scalar(-1.0) - time
@@ -83,7 +87,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         slot_witness: wp.array2d(dtype=vec3),
         data: Data,
     ):
-        """Distance, point and normal of the feature in a slot, for the pair at these poses."""
+        """Return the distance, point and normal of the feature in a slot, for the pair at these poses."""
         feature = slot_feature[slot, world]
         if wp.static(family == CONVEX_SHAPES):
             return convex.convex_contact(
@@ -139,16 +143,21 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         contact_friction: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
     ):
-        """Evaluate the contacts of the pairs of one family; other slots are left alone.
+        """Evaluate the contacts of the pairs of one family; other slots are unchanged.
 
-        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree; of a plane's contact that is
-        found ahead of its touch on the surface of the other body, see :mod:`warp_kernels.collision.plane.contact`. contact_frame:
-        rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative
+        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree; of a plane's
+            contact that is
+        found ahead of its touch on the surface of the other body, see :mod:`warp_kernels.collision.plane.contact`.
+        contact_frame:
+        rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance:
+        negative
         when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
         rate of that time. One step of Newton's method gives the time of a touch its derivative.
-        contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; of the contact of
-        an inner ball, which does not bounce, -1 less the time at which its pair does (:mod:`warp_kernels.constraints.contacts`).
+        contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; of the
+            contact of
+        an inner ball, which does not bounce, -1 minus the time at which its pair does
+        (:mod:`warp_kernels.constraints.contacts`).
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -170,7 +179,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
-        if wp.static(family != ON_PLANE):  # a plane's normal is the same wherever the other is
+        if wp.static(family != ON_PLANE):  # a plane's normal is the same at every position of the other
             time = scalar(0.0)
             if slot_time.shape[0] > 0:
                 time = slot_time[slot, world]

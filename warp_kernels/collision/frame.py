@@ -1,6 +1,6 @@
-"""Where the pieces of a contact are: reference origin of a pair, poses of its geometries, frame of a normal.
+"""Frames of contacts: reference origin of a pair, poses of its geometries, frame of a normal.
 
-All lengths of a pair are taken from one reference near it, the origin of a tree, so that single precision keeps its
+All lengths of a pair are relative to one reference near it, the origin of a tree, so that single precision keeps its
 digits far from the world's origin.
 """
 
@@ -16,13 +16,13 @@ from warp_kernels.types import warp_types
 
 
 def pole_basis() -> np.ndarray:
-    """Right-handed basis, rows d, e1, e2, of which :func:`contact_frame` is the smallest rotation.
+    """Return a right-handed basis, rows d, e1, e2, of which :func:`contact_frame` is the smallest rotation.
 
-    A field of tangents over the whole sphere of normals has a singularity somewhere. Duff et al. (2017, *Building an
-    orthonormal basis, revisited*) have theirs on the whole equator, where the normals of walls and of balls side by
-    side lie; Frisvad (2012) has it at -z. Here it is the single normal -d, with d the direction farthest from all axes,
-    face diagonals and body diagonals of the world frame (27.6 degrees from the nearest of them): it solves
-    d . (0, 0, 1) = d . (0, 1, 1) / sqrt(2) = d . (1, 1, 1) / sqrt(3). The tangents of the normal +z are x and y.
+    Any field of tangents over the whole sphere of normals has a singularity. Duff et al. (2017, *Building an
+    orthonormal basis, revisited*) have theirs on the whole equator, which contains the normals of walls and of adjacent
+    balls; Frisvad (2012) has it at -z. Here it is the single normal -d, with d the direction farthest from all axes,
+    face diagonals and body diagonals of the world frame (27.6 degrees from the nearest of them): it solves d . (0, 0,
+    1) = d . (0, 1, 1) / sqrt(2) = d . (1, 1, 1) / sqrt(3). The tangents of the normal +z are x and y.
     """
     d = np.array([np.sqrt(3.0) - np.sqrt(2.0), np.sqrt(2.0) - 1.0, 1.0])
     d /= np.linalg.norm(d)
@@ -33,7 +33,7 @@ def pole_basis() -> np.ndarray:
 
 @functools.cache
 def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of references, poses and contact frames for one precision."""
+    """Return the Warp functions of references, poses and contact frames for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -41,7 +41,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reference_tree(link_a: int, link_b: int, link_tree: wp.array(dtype=wp.int32)):
-        """The tree from whose origin a pair is measured: that of b, or of a where b belongs to the world."""
+        """Return the tree whose origin a pair is relative to: that of b, or of a if b belongs to the world."""
         if link_b >= 0:
             return link_tree[link_b]
         return link_tree[link_a]
@@ -50,7 +50,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
     def origin_offset(
         link: int, reference: int, link_tree: wp.array(dtype=wp.int32), origin: wp.array2d(dtype=vec3), world: int
     ):
-        """Origin to which the poses of a link are relative, seen from the origin of the tree ``reference``.
+        """Return the origin of a link's poses, relative to the origin of the tree ``reference``.
 
         The lever arm of a contact about a link's own tree is its point minus this.
         """
@@ -69,7 +69,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         world: int,
     ):
-        """Origin of a geometry's frame, relative to the origin of its own tree."""
+        """Return the origin of a geometry's frame, relative to the origin of its own tree."""
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
         if link < 0:
             return wp.transform_get_translation(placement)
@@ -83,7 +83,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         world: int,
     ):
-        """Orientation of a geometry's frame; the quaternion of its placement need not be of unit length."""
+        """Return the orientation of a geometry's frame; the quaternion of its placement need not be of unit length."""
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
         q = wp.normalize(wp.transform_get_rotation(placement))
         if link < 0:
@@ -101,7 +101,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         world: int,
     ):
-        """Pose of a geometry's frame, seen from the origin of the tree ``reference``."""
+        """Return the pose of a geometry's frame, relative to the origin of the tree ``reference``."""
         return transform(
             geometry_centre(geometry, link, geometry_placement, pose, world)
             + origin_offset(link, reference, link_tree, origin, world),
@@ -118,12 +118,12 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         velocity: wp.array2d(dtype=spatial),
         world: int,
     ):
-        """The most by which a pair's distance may shrink per second.
+        """Return an upper bound on the rate at which a pair's distance shrinks [m/s].
 
-        ``from_a`` and ``from_b`` are the centre of b seen from the origins of both trees, ``radius`` that of a ball around
-        b; velocity: of the links, about the origins of their trees.
+        ``from_a`` and ``from_b`` are the centre of b relative to the origins of both trees, ``radius`` that of a ball
+        around b; velocity: of the links, about the origins of their trees.
         """
-        # Motion of b as seen from a, at the centre of b.
+        # Motion of b relative to a, at the centre of b.
         motion = sp.join(vec3(), vec3())
         if link_a >= 0:
             v = velocity[link_a, world]
@@ -146,9 +146,11 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         world: int,
     ):
-        """The distance below which a pair is in contact: the margin, and the way by which it may close within dt.
+        """Return the distance below which a pair is in contact: the margin, and the distance by which it may close
+        within dt.
 
-        ``offset_a`` and ``offset_b`` are the origins of both links, ``centre`` is that of a ball of the radius around b.
+        ``offset_a`` and ``offset_b`` are the origins of both links, ``centre`` is that of a ball of the radius around
+        b.
         """
         return margin + dt * closing_speed(
             link_a, link_b, centre - offset_a, centre - offset_b, radius, velocity, world
@@ -156,16 +158,18 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def step_motion(link: int, velocity: wp.array2d(dtype=spatial), dt: scalar, world: int):
-        """How a link moves within dt: rotation vector and way of the point at the origin of its tree."""
+        """Return the motion of a link within dt: rotation vector and displacement of the point at the origin of its
+        tree.
+        """
         if link < 0:
             return sp.join(vec3(), vec3())
         return dt * velocity[link, world]
 
     @wp.func
     def contact_frame(normal: vec3):
-        """Rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
+        """Return rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
 
-        The smallest rotation that takes d to the normal, which for vectors across d is the reflection in the plane
+        The smallest rotation that maps d to the normal, which for vectors across d is the reflection in the plane
         across d + normal. Within 1e-3 rad of -d the basis (-d, e1, -e2) is turned instead.
         """
         side = scalar(1.0)
@@ -179,9 +183,9 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def pyramid_frame(normal: vec3, along: vec3):
-        """Rows: the unit normal and two tangents as MuJoCo has them, which its pyramids of friction follow.
+        """Return rows: the unit normal and two tangents as in MuJoCo, which its pyramids of friction follow.
 
-        The first tangent is nearest to ``along``, where that has a direction, or to the y or z axis.
+        The first tangent is nearest to ``along``, if that has a direction, or to the y or z axis.
         """
         guide = along - wp.dot(normal, along) * normal
         if wp.length_sq(guide) < scalar(1.0e-12):

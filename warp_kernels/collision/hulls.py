@@ -1,4 +1,4 @@
-"""Vertices of convex hulls: which few of them carry the contact with a plane."""
+"""Vertices of convex hulls that carry the contact with a plane."""
 
 import functools
 from types import SimpleNamespace
@@ -8,15 +8,15 @@ import warp as wp
 
 from warp_kernels.types import warp_types
 
-# Vertices of the face on which a body lies bear it, those of bevelled or rounded edges around it don't, however far out
-# they are. So the next vertex is first looked for among those that rise from the deepest one by no more than these shares
-# of the way there, seen along the normal: a body that lies flat, one that is tilted by half a degree, any other.
+# Vertices of the face on which a body lies support it; those of bevelled or rounded edges around it don't, however far
+# out they are. So the next vertex is first searched among those that rise from the deepest one by no more than these
+# shares of the distance, seen along the normal: a body that lies flat, one that is tilted by half a degree, any other.
 SLOPES = (1.0e-4, 1.0e-2, 1.0e30)
 
 
 @functools.cache
 def hull_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision.
+    """Return the Warp functions for one precision.
 
     A hull is the part of the packed array ``hull`` from ``start`` to before ``end``; features are vertices counted from
     ``start``. A plane is given in the hull's frame by its unit normal and the height of the frame's origin above it.
@@ -39,10 +39,10 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def score(stage: int, v: vec3, chosen: mat33, normal: vec3, height: scalar):
-        """What the next vertex of the manifold should have most of, seen along the normal.
+        """Return the score by which the next vertex of the manifold is selected, seen along the normal.
 
-        Stage 0: depth; 1: squared distance from the first; 2: squared distance from the segment of the first two, so that
-        of vertices in a row both ends are found; 3: area outside the triangle.
+        Stage 0: depth; 1: squared distance from the first; 2: squared distance from the segment of the first two, so
+        that of collinear vertices both ends are found; 3: area outside the triangle.
         """
         a = chosen[0]
         b = chosen[1]
@@ -64,7 +64,9 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_candidate(stage: int, v: vec3, chosen: mat33, normal: vec3, height: scalar, margin: scalar, slope: scalar):
-        """Whether a vertex is within the margin, and after the first stage no steeper than the slope from the first."""
+        """Return whether a vertex is within the margin, and after the first stage no steeper than the slope from the
+        first.
+        """
         if stage > 0:
             way = v - chosen[0]
             if wp.dot(normal, way) > slope * wp.length(across(way, normal)):
@@ -84,11 +86,11 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         margin: scalar,
         slope: scalar,
     ):
-        """The first vertex within the margin whose score is as good as the best; -1 if none adds anything. Those that
-        rise more steeply than the slope from the first chosen one aren't looked at.
+        """Return the first vertex within the margin whose score is as good as the best; -1 if none adds anything. Those
+        that rise more steeply than the slope from the first chosen one are skipped.
 
-        "As good" leaves room for rounding (1e-6 m of depth, a thousandth of the others): the vertices of a resting
-        face are equally deep, and the choice among them should stay the same from step to step.
+        "As good" allows for rounding (1e-6 m of depth, a thousandth of the others): the vertices of a resting face are
+        equally deep, and the choice among them should stay the same from step to step.
         """
         best = scalar(-1.0e30)
         for k in range(end - start):
@@ -113,8 +115,8 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     def spread_vertices(
         hull: wp.array(dtype=vec3), start: int, end: int, scale: vec3, normal: vec3, height: scalar, margin: scalar
     ):
-        """Four vertices (or three) of many within the margin: the deepest, then those that span most area, first of those
-        that lie in one plane with it.
+        """Return four vertices (or three) of many within the margin: the deepest, then those that span most area, first
+        of those that lie in one plane with it.
         """
         chosen = mat33()
         features = wp.vec4i(-1, -1, -1, -1)
@@ -147,7 +149,7 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     def lowest_vertices(
         hull: wp.array(dtype=vec3), start: int, end: int, scale: vec3, normal: vec3, height: scalar, margin: scalar
     ):
-        """Up to four vertices within the margin of a plane, in ascending order, with -1 for those that are missing."""
+        """Return up to four vertices within the margin of a plane, in ascending order, with -1 for missing ones."""
         features = wp.vec4i(-1, -1, -1, -1)
         found = wp.int32(0)
         for k in range(end - start):

@@ -1,4 +1,4 @@
-"""How the materials of two geometries combine in a contact; differentiated by Warp's own adjoint."""
+"""Combination of the materials of two geometries in a contact; differentiated by Warp's own adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -9,9 +9,8 @@ import warp as wp
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
 
-# How the friction of two geometries becomes a pair's: the product (the sum of torsional or rolling friction), the larger, or one's
-# alone, or
-# one that is stated for the pair.
+# Rules that combine the friction of two geometries: the product (the sum of torsional or rolling friction), the larger,
+# one side's, or a value given for the pair.
 PRODUCT = 0
 MAXIMUM = 1
 FIRST = 2
@@ -21,17 +20,17 @@ STATED = 4
 
 @functools.cache
 def material_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
 
     @wp.func
     def pair_product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
-        """Product of a parameter of two geometries, such as restitution."""
+        """Return the product of a parameter of two geometries, such as restitution."""
         row = wp.min(world, values.shape[0] - 1)
         return values[row, a] * values[row, b]
 
     @wp.func
     def by_rule(value_a: scalar, value_b: scalar, combined: scalar, stated: scalar, rule: int):
-        """What the rule makes of the values of two geometries, of which ``combined`` is the product or the sum."""
+        """Apply the rule to the values of two geometries, of which ``combined`` is the product or the sum."""
         result = combined
         if rule == MAXIMUM:
             result = wp.max(value_a, value_b)
@@ -45,13 +44,13 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def pair_friction(friction: wp.array2d(dtype=scalar), a: int, b: int, stated: scalar, rule: int, world: int):
-        """Sliding friction of two geometries."""
+        """Return the sliding friction of two geometries."""
         row = wp.min(world, friction.shape[0] - 1)
         return by_rule(friction[row, a], friction[row, b], friction[row, a] * friction[row, b], stated, rule)
 
     @wp.func
     def pair_resistance(resistance: wp.array2d(dtype=scalar), a: int, b: int, stated: scalar, rule: int, world: int):
-        """Torsional or rolling friction of two geometries."""
+        """Return the torsional or rolling friction of two geometries."""
         row = wp.min(world, resistance.shape[0] - 1)
         return by_rule(resistance[row, a], resistance[row, b], resistance[row, a] + resistance[row, b], stated, rule)
 
@@ -62,14 +61,16 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, over (slot, world), or worlds if ``looping``."""
+    """Return the kernels ``pair_spring`` and ``pair_resistance`` for one precision, over (slot, world), or worlds if
+    ``looping``.
+    """
     vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
     f = material_functions(scalar)
     module = kernel_module("collision.materials", scalar, looping=looping, inlined=True)
 
     @wp.func
     def in_series(stiffness_a: scalar, damping_a: scalar, stiffness_b: scalar, damping_b: scalar):
-        """Stiffness and damping of two springs and dampers in series; infinite and zero where both are hard.
+        """Return stiffness and damping of two springs and dampers in series; infinite and zero if both are hard.
 
         Each side's damper moves with its spring's share of the deformation, and takes that share's power.
         """
@@ -97,7 +98,7 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data out
         contact_spring: wp.array2d(dtype=vec2),
     ):
-        """Stiffness and damping of each contact. Slots past ``contact_count`` are left alone."""
+        """Compute stiffness and damping of each contact. Slots past ``contact_count`` are unchanged."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
@@ -126,7 +127,9 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data out
         contact_resistance: wp.array2d(dtype=vec2),
     ):
-        """Torsional and rolling friction of each contact, by the pair's rule. Slots past ``contact_count`` are left alone."""
+        """Compute torsional and rolling friction of each contact, by the pair's rule. Slots past ``contact_count`` are
+        unchanged.
+        """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return

@@ -1,9 +1,9 @@
-"""Which pairs are near enough to be looked at: one ball around each geometry, one bit for each pair and world.
+"""Broad phase: bounding-sphere test, one bit per pair and world.
 
-Of capsules, whose balls overlap much else, the segments are looked at where the balls are near.
+For capsules, whose bounding spheres are loose, the segments are tested if the spheres are near.
 
-Bits of 32 pairs make a word, so that few words have to be read to find a world's near pairs in order. A pair is always
-near where no ball is known around one of its sides.
+Bits of 32 pairs make a word, so that few words have to be read to find a world's candidate pairs in order. A pair is
+always a candidate if one of its sides has no bounding sphere.
 """
 
 import functools
@@ -19,15 +19,15 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 
 WORD = 32
-# Segments whose squared sine is less than this share count as parallel, and what their squared distance may then be off by, as a share of
-# the square of their half lengths together.
+# Segments whose squared sine is less than this share count as parallel, and the tolerance of their squared distance
+# then, as a share of the square of their half lengths together.
 PARALLEL = 1.0e-6
 SLACK = 1.0e-5
 
 
 @wp.func
 def trailing_zeros(word: wp.uint32):
-    """Zeros below the lowest set bit of a word that isn't zero."""
+    """Return the number of zeros below the lowest set bit of a nonzero word."""
     bits = wp.uint32(word)
     count = int(0)
     for half in range(5):
@@ -40,7 +40,7 @@ def trailing_zeros(word: wp.uint32):
 
 @wp.func
 def next_near(start: int, end: int, near: wp.array2d(dtype=wp.uint32), world: int):
-    """The first near pair from ``start`` on and before ``end``; ``end`` if there is none."""
+    """Return the first candidate pair from ``start`` on and before ``end``; ``end`` if there is none."""
     pair = int(start)
     while pair < end:
         place = pair % WORD
@@ -53,13 +53,13 @@ def next_near(start: int, end: int, near: wp.array2d(dtype=wp.uint32), world: in
 
 @functools.cache
 def bounding_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision: balls around geometries."""
+    """Return the Warp functions of bounding spheres for one precision."""
     vec3 = warp_types(scalar).vec3
     Geometries = collision_structs(scalar).Geometries
 
     @wp.func
     def bounding_radius(type: int, size: vec3):
-        """Radius of a ball about the origin that holds a geometry; negative where none is known."""
+        """Return the radius of a bounding sphere about the origin of a geometry; negative if unknown."""
         radius = scalar(-1.0)
         if type == SPHERE:
             radius = size[0]
@@ -75,15 +75,15 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def far_apart(radius_a: scalar, radius_b: scalar, delta: vec3, margin: scalar):
-        """Whether two balls, ``delta`` between their centres, are further apart than the margin. A negative radius stands
-        for one that isn't known; then they are not.
+        """Return whether two spheres, ``delta`` between their centres, are further apart than the margin. A negative
+        radius means unknown; then they are not.
         """
         reach = radius_a + radius_b + margin
         return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > reach * reach
 
     @wp.func
     def ball_radius(geometries: Geometries, geometry: int, size: vec3):
-        """The bounding radius of a geometry, convex meshes included."""
+        """Return the bounding radius of a geometry, convex meshes included."""
         radius = bounding_radius(geometries.type[geometry], size)
         if geometries.type[geometry] == CONVEX:
             scale = wp.max(wp.abs(size[0]), wp.max(wp.abs(size[1]), wp.abs(size[2])))
@@ -92,7 +92,9 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def axis_length(type: int, size: vec3):
-        """How long the axis of a geometry is that stands for more than its centre: half of a capsule's segment, one of a plane."""
+        """Return the length of a geometry's axis in addition to its centre: half of a capsule's segment, one for a
+        plane.
+        """
         if type == CAPSULE:
             return size[1]
         if type == PLANE:
@@ -105,27 +107,29 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
 
 
 def rounding_of_places(scalar: Any) -> Any:
-    """What sums and differences of positions in the world may lose, relative to these."""
+    """Return the rounding error of sums and differences of positions in the world, relative to these."""
     return scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
 
 @functools.cache
 def near_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision: which balls are near each other."""
+    """Return the Warp functions of the bounding-sphere test for one precision."""
     vec3 = warp_types(scalar).vec3
     Geometries = collision_structs(scalar).Geometries
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
     def share(numerator: scalar, denominator: scalar):
-        """A place on a segment, from -1 to 1; the middle of one without length."""
+        """Return the coordinate of a point on a segment, from -1 to 1; the middle of one without length."""
         if denominator > zero:
             return wp.clamp(numerator / denominator, -one, one)
         return zero
 
     @wp.func
     def segments_near(delta: vec3, half_a: vec3, half_b: vec3, room: scalar):
-        """Whether two segments, ``delta`` between their middles, come within a distance (Ericson 2005, 5.1.9), or nearly."""
+        """Return whether two segments, ``delta`` between their middles, come within a distance (Ericson 2005, 5.1.9),
+        or nearly.
+        """
         aa = wp.length_sq(half_a)
         bb = wp.length_sq(half_b)
         ab = wp.dot(half_a, half_b)
@@ -150,7 +154,9 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
     ):
-        """Whether two balls or capsules, or a plane and one of them, may come closer than the margin. b is seen from a, which may turn."""
+        """Return whether two balls or capsules, or a plane and one of them, may come closer than the margin. b is
+        relative to a, which may turn.
+        """
         delta = geometry_centre[b, world] - geometry_centre[a, world]
         ball_a = geometry_ball[a, world]
         ball_b = geometry_ball[b, world]
@@ -178,7 +184,7 @@ def near_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def near_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that bound the geometries and test the pairs, for one precision."""
+    """Return the kernels that bound the geometries and test the pairs, for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     frame = geometry_frame_functions(scalar)
@@ -208,11 +214,11 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
     ):
-        """Bound the geometries that some pair has.
+        """Bound the geometries of possible pairs.
 
-        geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room
-        for rounding included; its radius without these, negative where none is known; the angle by which it may turn.
-        geometry_axis: from the centre to the end of a capsule's segment; of a plane its normal; zero for others.
+        geometry_centre: in the world. geometry_ball: reach of the geometry within dt, including half the margin and
+        rounding; its radius without these, negative if unknown; the angle by which it may turn. geometry_axis: from the
+        centre to the end of a capsule's segment; of a plane its normal; zero for others.
         """
         item, world = wp.tid()
         g = colliding[item]

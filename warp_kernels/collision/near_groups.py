@@ -1,4 +1,4 @@
-"""Bounds of geometries and near pairs for the worlds of a lane group, as :mod:`warp_kernels.collision.near` has them for one."""
+"""Broad phase for the worlds of a lane group, like :mod:`warp_kernels.collision.near` for one."""
 
 import functools
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from warp_kernels.types import CAPSULE, PLANE, kernel_module, lane_types, warp_t
 
 @functools.cache
 def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision and number of worlds in a lane group; none with one lane."""
+    """Return the kernels for one precision and number of worlds in a lane group; empty with one lane."""
     if lanes == 1:
         return SimpleNamespace()
     t, one = lane_types(scalar, lanes), warp_types(scalar)
@@ -51,7 +51,7 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         axis: vectors,
         near_pairs: wp.array2d(dtype=wp.uint32),
     ):
-        """As ``is_near``, for the pairs of a word."""
+        """Apply ``is_near`` to the pairs of a word."""
 
     @wp.kernel(module=module, enable_backward=False)
     def bound_geometries(
@@ -72,7 +72,7 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
     ):
-        """As for one world."""
+        """Bound the geometries as for one world."""
         item, group = wp.tid()
         g = colliding[item]
         link = geometries.link[g]

@@ -1,8 +1,9 @@
-"""The pairs of geometry types that can touch.
+"""Pairs of geometry types that can touch.
 
 A new pair gets an entry in :data:`COLLISION_PAIRS`. One with a closed form gets a branch in both functions of
-:mod:`warp_kernels.collision.closed` too; the other families take any two of their shapes. What touches a plane in points that are
-fixed to it has kernels of its own: most contacts of robots are such, and all the other shapes in one kernel make these slow.
+:mod:`warp_kernels.collision.closed` too; the other families take any two of their shapes. Contacts with a plane in
+points fixed to the body have separate kernels: most contacts of robots are such, and a kernel with all the other shapes
+would slow them down.
 """
 
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, MESH, PLANE, SPHERE
@@ -15,12 +16,12 @@ ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candida
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hull
 ROUND_ON_MESH = "round_on_mesh"  # the same on static triangle meshes
 HULL_ON_MESH = "hull_on_mesh"
-# In place of CLOSED_FORM where all pairs of a model are among BALL_PAIRS: the same with the other shapes left out, which take a
+# Instead of CLOSED_FORM if all pairs of a model are among BALL_PAIRS: the same without the other shapes, which takes a
 # third of the time to compile.
 BALLS = "balls"
 FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD, ROUND_ON_MESH, HULL_ON_MESH)
 
-# What a body of the last four families lies on, see field/surface.py.
+# Kind of ground of the last four families, see field/surface.py.
 FIELD, TRIANGLES = "field", "triangles"
 ON_TRIANGLES = (ROUND_ON_MESH, HULL_ON_MESH)
 ROUND = (ROUND_ON_FIELD, ROUND_ON_MESH)
@@ -28,12 +29,12 @@ HULLS = (HULL_ON_FIELD, HULL_ON_MESH)
 
 
 def ground_of(family: str) -> str:
-    """The kind of ground in pairs of a family that has one."""
+    """Return the kind of ground in pairs of a family that has one."""
     return TRIANGLES if family in ON_TRIANGLES else FIELD
 
 
-# The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, but for that
-# of an inner ball (touch/inner_ball.py).
+# Family of each pair of types (first <= second) that can touch, and its maximum number of contacts at once, except for
+# that of an inner ball (touch/inner_ball.py).
 COLLISION_PAIRS = {
     (PLANE, SPHERE): (ON_PLANE, 1),
     (PLANE, CAPSULE): (ON_PLANE, 2),
@@ -77,19 +78,19 @@ COLLISION_PAIRS = {
 }
 BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
 
-# The families of pairs that have a distance, in the order in which its kernels run.
+# Families of pairs with a distance, in the order in which its kernels run.
 DISTANCE_FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES)
 
-# What kernels are made for.
+# Names for which kernels are made.
 PAIR_KERNELS = (*FAMILIES, BALLS)
 
 
 def base_family(name: str) -> str:
-    """The family of the pairs that kernels of a name of PAIR_KERNELS work on."""
+    """Return the family of the pairs of kernels with a name of PAIR_KERNELS."""
     return CLOSED_FORM if name == BALLS else name
 
 
 def distance_family(type_a: int, type_b: int) -> str | None:
-    """The family whose kernels find the distance between geometries of two types; None where there is none."""
+    """Return the family whose kernels find the distance between geometries of two types; None if there is none."""
     family, _ = COLLISION_PAIRS.get((min(type_a, type_b), max(type_a, type_b)), (None, 0))
     return family if family in DISTANCE_FAMILIES else None

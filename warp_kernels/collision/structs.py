@@ -1,4 +1,4 @@
-"""What the kernels of collision share, by subject: where each array lies, what it holds, and in which unit."""
+"""Structs of arrays that the collision kernels share, by subject, with shapes and units."""
 
 import functools
 from types import SimpleNamespace
@@ -11,19 +11,19 @@ from warp_kernels.types import warp_types
 
 @wp.struct
 class Pairs:
-    """The candidate pairs, and which of them are those of one family.
+    """Candidate pairs, and the range of those of one family.
 
-    Worlds share a list of pairs, or each has a list of its own; then those of a family follow each other world by world.
+    Worlds share a list of pairs, or each has its own; then those of a family are contiguous, world by world.
 
     Attributes:
         first: the first pair of the family.
         end: the pair after its last one.
-        first_bit: the bit of its first pair among the near bits of a world (:mod:`warp_kernels.collision.near`).
+        first_bit: the bit of its first pair among the broad-phase bits of a world (:mod:`warp_kernels.collision.near`).
         end_bit: the bit after that of its last pair.
-        room: pairs of a world's own list; 0 where worlds share one.
+        room: capacity of a world's own list; 0 if worlds share one.
         a: first geometry of each pair [num_pairs].
         b: second geometry of each pair [num_pairs].
-        rule: how their friction combines, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
+        rule: rule that combines their friction, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
     """
 
     first: int
@@ -38,20 +38,20 @@ class Pairs:
 
 @functools.cache
 def collision_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision."""
+    """Return the structs for one precision."""
     vec3 = warp_types(scalar).vec3
 
     @wp.struct
     class Slots:
-        """What detection finds of each contact [slot, world].
+        """Contacts found by the narrow phase [slot, world].
 
         Attributes:
             pair: its pair.
-            feature: what touches there, by the pair's family.
+            feature: touching parts, a code of the pair's family.
             codes_a: vertices of side a that touch; no rows without convex pairs, nor in the next two.
             codes_b: those of side b.
             witness: normal in the frame of geometry a.
-            time: share of the step after which the pair touches; no rows where no pair turns, nor in ``lead``.
+            time: share of the step after which the pair touches; no rows if no pair turns, nor in ``lead``.
             lead: slot of the pair's nearest contact.
             gap: distance of the pair's nearest contact that the step would leave without contact forces [m].
         """
@@ -67,16 +67,16 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Geometries:
-        """The geometries of a model.
+        """Geometries of a model.
 
         Attributes:
             link: link of each geometry, -1 for the world [num_geometries].
             type: type code of each geometry [num_geometries].
             link_tree: tree of each link [num_links].
-            vertex_start: where the hull of each geometry starts in ``hull_vertices``, and its end [num_geometries + 1].
+            vertex_start: start of the hull of each geometry in ``hull_vertices``, and its end [num_geometries + 1].
             hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
             hull_radius: distance of the farthest hull vertex from the geometry's origin, unscaled [num_geometries], m.
-            field_shape: of a heightfield the place of its first height, its rows and its columns [num_geometries].
+            field_shape: of a heightfield the offset of its first height, its rows and its columns [num_geometries].
             parallel: squared sine between the axes of capsules below which they touch as parallel ones.
         """
 
@@ -91,16 +91,17 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class PackedShapes:
-        """Vertices, faces and edges of the geometries in convex pairs, and of the boxes and convex meshes on heightfields.
+        """Vertices, faces and edges of the geometries in convex pairs, and of the boxes and convex meshes on
+        heightfields.
 
-        They are those of unit size, see :func:`warp_kernels.collision.convex.support.shape_functions`, each shape's after
-        the other's. Vertices of a face or an edge are counted from the shape's first.
+        They are those of unit size, see :func:`warp_kernels.collision.convex.support.shape_functions`, shape after
+        shape. Vertices of a face or an edge are counted from the shape's first.
 
         Attributes:
             extent: first vertex, number of vertices, first face, number of faces of each geometry [num_geometries].
             edge_extent: first edge and number of edges of each geometry [num_geometries].
             vertices: in their geometry's frame [vertex].
-            face_start: where the corners of each face start in ``face_corner``, and their end [face + 1].
+            face_start: start of the corners of each face in ``face_corner``, and their end [face + 1].
             face_corner: vertices of the faces, counter-clockwise seen from outside [corner].
             face_normal: outward unit normals [face].
             edges: of each edge its two vertices, and a vertex of either face beside it [edge].
@@ -122,18 +123,18 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Triangles:
-        """The elements of all static triangle meshes, see :mod:`warp_kernels.collision.field.ground.triangles`.
+        """Elements of all static triangle meshes, see :mod:`warp_kernels.collision.field.ground.triangles`.
 
         Attributes:
             bvh: the tree of boxes around the triangles of each mesh [num_geometries].
             extent: first element of each mesh, its numbers of triangles and of edges [num_geometries].
             vertices: unscaled, in their geometry's frame [vertex], m.
-            corner: vertices of each element; an edge's first stands twice, a point three times [element].
+            corner: vertices of each element; an edge's first is repeated, a point three times [element].
             outward: mean of the normals around each element, unscaled [element].
-            beside: of an edge the vertex across on either side, -1 at the border; of a point where its neighbours start
-                and end; of a triangle a bit for each edge that is a border, and 0 [element].
+            beside: of an edge the vertex across on either side, -1 at the border; of a point start and end of its
+                neighbours; of a triangle a bit for each edge that is a border, and 0 [element].
             neighbour: vertices that share an edge with a point [neighbour].
-            owned_start: where the elements that belong to a triangle start in ``owned``, and their end [element + 1].
+            owned_start: start of the elements that belong to a triangle in ``owned``, and their end [element + 1].
             owned: numbers of elements: the triangle's own, then those of edges and points [element].
         """
 

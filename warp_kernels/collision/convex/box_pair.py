@@ -1,8 +1,8 @@
-"""Which features two boxes touch with, by their separating axes.
+"""Touching features of two boxes, by their separating axes.
 
-s(n) of two boxes (:mod:`warp_kernels.collision.convex.gjk`) is greatest along the normal of a face or across two edges wherever they
-overlap, and where they are apart unless a corner is nearest to a corner or to an edge. So fifteen axes find what the expanding
-polytope does, in a fraction of its time (Gottschalk, Lin and Manocha, *OBBTree*, 1996).
+s(n) of two boxes (:mod:`warp_kernels.collision.convex.gjk`) is greatest along the normal of a face or across two edges
+if they overlap, and if they are apart unless a corner is nearest to a corner or to an edge. So fifteen axes replace the
+expanding polytope, in a fraction of its time (Gottschalk, Lin and Manocha, *OBBTree*, 1996).
 """
 
 import functools
@@ -18,7 +18,8 @@ from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
-# What is found: boxes further apart than the reach; the features that touch first; boxes that are apart, and nearest elsewhere.
+# Results: boxes further apart than the reach; the features that touch first; boxes that are apart, with other nearest
+# features.
 BEYOND = 0
 FOUND = 1
 UNDECIDED = 2
@@ -26,7 +27,9 @@ UNDECIDED = 2
 
 @functools.cache
 def box_pair_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Points and directions are in the frame of box a, where nothing else is said."""
+    """Return the Warp functions for one precision. Points and directions are in the frame of box a, unless stated
+    otherwise.
+    """
     t = warp_types(scalar)
     vec3, mat33, quat = t.vec3, t.mat33, t.quat
     corner_signs = box_functions(scalar).corner_signs
@@ -49,7 +52,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def support_edge(axis: int, direction: vec3):
-        """The corners of the edge along an axis that lies farthest in a direction, both of the box's own frame."""
+        """Return the corners of the edge along an axis that is farthest in a direction, both in the box's own frame."""
         code = shapes.sign_bit(direction[0]) + 2 * shapes.sign_bit(direction[1]) + 4 * shapes.sign_bit(direction[2])
         bit = 1 << axis
         start = code & (7 - bit)
@@ -57,7 +60,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def corner_over(box: vec3, axis: int, sign: scalar, other: vec3, turn: mat33, centre: vec3, height: scalar):
-        """Whether a corner of another box is straight above a face of a box, no higher than this.
+        """Return whether a corner of another box is straight above a face of a box, no higher than this.
 
         box, other: half extents; turn, centre: of the other one in the frame of the box.
         """
@@ -73,7 +76,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def facing_axis(direction: vec3):
-        """The axis of the faces that look most along a direction or against it."""
+        """Return the axis of the faces most aligned with a direction or its opposite."""
         size = magnitude(direction)
         axis = wp.where(size[1] > size[0], 1, 0)
         return wp.where(size[2] > size[axis], 2, axis)
@@ -81,7 +84,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def edges_touch(a: Shape, b: Shape, turn: mat33, offset: vec3, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
                     codes_b: wp.vec3i):  # fmt: skip
-        """Whether the places where the lines through two edges are nearest to each other are on the edges."""
+        """Return whether the closest points of the lines through two edges are on the edges."""
         start_a = shapes.vertex(a, vertices, codes_a[0])
         start_b = shapes.vertex(b, vertices, codes_b[0])
         edge_a = shapes.vertex(a, vertices, codes_a[1]) - start_a
@@ -93,7 +96,9 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
     def faces_touch(
         a: Shape, b: Shape, turn: mat33, back: mat33, offset: vec3, local: vec3, normal: vec3, separation: scalar
     ):
-        """Whether a corner of one box is straight above a face of the other, no higher than the separation along the normal."""
+        """Return whether a corner of one box is straight above a face of the other, no higher than the separation along
+        the normal.
+        """
         height = separation + slack
         axis_a = facing_axis(normal)
         if corner_over(a.size, axis_a, wp.sign(normal[axis_a]), b.size, turn, offset, height):
@@ -104,7 +109,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=False)
     def separate_boxes(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, reach: scalar):
-        """What is found, and the features that touch first."""
+        """Return the result, and the features that touch first."""
         turn = wp.quat_to_matrix(rotation)
         back = wp.transpose(turn)
         local = back * offset
@@ -150,7 +155,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
         if edge_a >= 0:
             codes_a = support_edge(edge_a, normal)
             codes_b = support_edge(edge_b, -(back * normal))
-            # Edges of boxes that overlap always do, where they separate most.
+            # Edges of overlapping boxes always do, where the separation is greatest.
             if most > zero and not edges_touch(a, b, turn, offset, packed.vertices, codes_a, codes_b):
                 return int(UNDECIDED), Witness()
             found = witnesses.by_face(a, b, rotation, offset, packed, normal)

@@ -1,11 +1,12 @@
 """Distance, point and normal of two convex shapes whose touching features are known; smooth, and differentiated.
 
-Everything is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape, by code
-and by place (see :mod:`warp_kernels.collision.convex.support`). The mode says what they mean:
+Everything is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape,
+by code and by position (see :mod:`warp_kernels.collision.convex.support`). The mode selects their meaning:
 
 - ``FACE_VERTEX``: three vertices of a face, and a vertex of the other shape;
-- ``FACE_CUT``: a face, and the place where an edge of the other shape passes through the plane that stands on the
-  face's edge between its first two vertices; a third vertex is one of the other's face, if that is where the edge is of;
+- ``FACE_CUT``: a face, and the point where an edge of the other shape crosses the plane perpendicular to the face
+  through the edge between its first two vertices; a third vertex is one of the other's face, if the edge belongs to
+  that;
 - ``FACE_BACK``: the first vertex of a face, and three vertices of the other shape's face above it;
 - ``EDGES``: two edges that cross; in the order of their vertices, the cross product points from a to b;
 - ``ROUND``: two vertices, or an edge and a vertex. The normal n is where the separation n . (b(-n) - a(n)) of the
@@ -35,7 +36,7 @@ ROUND = 9
 
 @functools.cache
 def convex_contact_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Contact functions return (distance, point, normal)."""
+    """Return the Warp functions for one precision. Contact functions return (distance, point, normal)."""
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
     shapes = shape_functions(scalar)
@@ -45,7 +46,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def unit(v: vec3):
-        """A vector scaled to unit length; z for the zero vector."""
+        """Return a vector scaled to unit length; z for the zero vector."""
         square = wp.dot(v, v)
         result = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if square > scalar(1.0e-30):
@@ -54,7 +55,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rounding(type: int, code: int, size: vec3, rotation: quat, direction: vec3):
-        """From a vertex to the surface around it, in an outward direction."""
+        """Return the offset from a vertex to the surface around it, in an outward direction."""
         result = vec3()
         if type == SPHERE or type == CAPSULE:
             result = size[0] * direction
@@ -68,7 +69,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def bend(type: int, code: int, size: vec3, rotation: quat, direction: vec3, turn: vec3):
-        """How much a rounding moves along ``turn`` as its direction turns that way."""
+        """Return the rate at which a rounding moves along ``turn`` as its direction turns that way."""
         result = scalar(0.0)
         if type == SPHERE or type == CAPSULE:
             result = size[0] * wp.dot(turn, turn)
@@ -103,7 +104,9 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         i1: vec3,
         i2: vec3,
     ):
-        """A face r against the vertices i of a shape of this type, size and rotation; the normal points out of r."""
+        """Return the contact of a face r with the vertices i of a shape of this type, size and rotation; the normal
+        points out of r.
+        """
         normal = unit(wp.cross(r1 - r0, r2 - r0))
         place = i0 + rounding(type, code, size, rotation, -normal)
         if feature == FACE_CUT:
@@ -160,7 +163,8 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         normal: vec3,
         edge: vec3,
     ):
-        """A Newton step of the normal towards the stationary separation; ``delta`` is from the vertex of a to that of b.
+        """Return the normal after a Newton step towards the stationary separation; ``delta`` is from the vertex of a to
+        that of b.
 
         Along a turn w the separation s has the slope w . delta and the curvature -(s + bend of a + bend of b). With an
         edge, ``normal`` is across it and stays so.
@@ -225,7 +229,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         gap = place_b - place_a
         distance = wp.dot(normal, gap)
         point = half * (place_a + place_b)
-        # The place on the edge that is next to the vertex.
+        # The point on the edge closest to the vertex.
         if codes_a[1] >= 0:
             point = point + (half * wp.dot(gap, edge)) * edge
         elif codes_b[1] >= 0:
@@ -250,7 +254,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         b2: vec3,
         witness: vec3,
     ):
-        """Distance, point midway between the surfaces and normal from a to b."""
+        """Return the distance, the point midway between the surfaces and the normal from a to b."""
         distance = scalar(0.0)
         point = vec3()
         normal = vec3()
@@ -274,7 +278,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def corner(vertices: wp.array(dtype=vec3), first: int, code: int, scale: vec3):
-        """A vertex in its geometry's frame; the origin for the code -1."""
+        """Return a vertex in its geometry's frame; the origin for the code -1."""
         result = vec3()
         if code >= 0:
             result = wp.cw_mul(vertices[first + code], scale)
@@ -285,7 +289,9 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, mode: int, pose_a: transform, size_a: vec3,
         pose_b: transform, size_b: vec3, codes_a: wp.vec3i, codes_b: wp.vec3i, witness: vec3,
     ):  # fmt: skip
-        """Distance, point midway between the surfaces and normal of a feature of two geometries at these poses."""
+        """Return the distance, the point midway between the surfaces and the normal of a feature of two geometries at
+        these poses.
+        """
         type_a = geometries.type[a]
         type_b = geometries.type[b]
         vertices = packed.vertices

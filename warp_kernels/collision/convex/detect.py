@@ -1,6 +1,6 @@
-"""Which contacts two convex shapes have, by support functions; without gradient.
+"""Contact generation (narrow phase) for two convex shapes, by support functions; without gradient.
 
-The large functions of these files are kept out of line: copied to their callers they take twice as long to compile, are no
+The large functions of these files are not inlined: copies in their callers take twice as long to compile, are no
 faster, and spill more registers on a GPU.
 """
 
@@ -23,7 +23,7 @@ from warp_kernels.types import BOX, warp_types
 
 @functools.cache
 def convex_detection_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
     shapes = shape_functions(scalar)
@@ -40,7 +40,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def find_direction(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), reach: scalar):
-        """Whether the cores are within reach, the direction between them, and up to three vertices that lie there."""
+        """Return whether the cores are within reach, the direction between them, and up to three nearest vertices."""
         points = wp.zeros(shape=(MAX_POINTS,), dtype=vec3)
         codes_a = wp.zeros(shape=(MAX_POINTS,), dtype=wp.int32)
         codes_b = wp.zeros(shape=(MAX_POINTS,), dtype=wp.int32)
@@ -55,7 +55,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def find_contact(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, reach: scalar):
-        """Whether the cores are within reach, and the features that touch first."""
+        """Return whether the cores are within reach, and the features that touch first."""
         outcome = wp.int32(UNDECIDED)
         witness = Witness()
         if a.type == BOX and b.type == BOX:
@@ -85,9 +85,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
         directions: places,
     ):  # fmt: skip
-        """Up to four of the candidates that are within reach, the deepest first; -1 for those that are missing.
+        """Return up to four of the candidates within reach, the deepest first; -1 for missing ones.
 
-        The candidates are written to arrays with room for MAX_CANDIDATES: modes of
+        The candidates are written to arrays with capacity for MAX_CANDIDATES: modes of
         :mod:`warp_kernels.collision.convex.contact`, codes of vertices, and normals in the frame of geometry a.
         """
         turn_a = wp.transform_get_rotation(pose_a)
@@ -120,7 +120,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
         directions: places,
     ):  # fmt: skip
-        """As :func:`convex_features`; with the place of the nearest among them, the first, and its contact."""
+        """Return :func:`convex_features`, with the index of the nearest among them, the first, and its contact."""
         chosen = convex_features(
             geometries, packed, ga, gb, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b, directions
         )
@@ -140,10 +140,10 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
         pose_b: transform, size_b: vec3, reach: scalar,
     ):  # fmt: skip
-        """The feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the codes of
-        vertices, and the normal in the frame of geometry a.
+        """Return the feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the
+        codes of vertices, and the normal in the frame of geometry a.
 
-        Where a face is nearest that is a corner above it, or a place where edges cross the face's.
+        If a face is nearest, that is a corner above it, or a point where edges cross the face's.
         """
         turn_a = wp.transform_get_rotation(pose_a)
         rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))

@@ -1,8 +1,8 @@
-"""The expanding polytope: of the Minkowski difference of two overlapping cores, the face nearest to the origin.
+"""Expanding polytope: the face of the Minkowski difference of two overlapping cores nearest to the origin.
 
-A polytope within the difference b - a is grown by one support point at a time, across its face nearest to the origin.
+A polytope within the difference b - a grows by one support point at a time, across its face nearest to the origin.
 Faces have inward unit normals n and offsets n . p; the greatest offset bounds the signed distance from above, the
-separation s(n) along any of the normals bounds it from below. Where the two meet, the signed distance is found.
+separation s(n) along any of the normals bounds it from below. When the bounds meet, the signed distance is found.
 """
 
 import functools
@@ -23,16 +23,16 @@ MAX_HORIZON = 48
 
 @functools.cache
 def epa_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     Shape = shape_functions(scalar).Shape
     gjk = gjk_functions(scalar)
     tolerance = scalar(1.0e-10 if scalar is wp.float64 else 1.0e-5)
     flat = scalar(1.0e-8 if scalar is wp.float64 else 1.0e-4)
-    # A simplex that is thinner than this to begin with is made anew from its longest edge.
+    # A simplex that is initially thinner than this is rebuilt from its longest edge.
     thin = scalar(1.0e-4 if scalar is wp.float64 else 1.0e-2)
-    # What a face's offset may be wrong by, of the extent: a point must be farther out than this to see the face.
+    # Tolerance of a face's offset, relative to the extent: a point must be farther out than this to see the face.
     rounding = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-6)
     none = scalar(-1.0e30)
     points_type = wp.array(dtype=vec3)
@@ -40,7 +40,7 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def inward_normal(points: points_type, face: wp.vec3i):
-        """Unit normal of a triangle by the order of its corners; zero for one without area."""
+        """Return the unit normal of a triangle by the order of its corners; zero for a degenerate one."""
         p = points[face[0]]
         u = points[face[1]] - p
         v = points[face[2]] - p
@@ -53,7 +53,7 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def first_direction(points: points_type, count: int, attempt: int):
-        """A direction in which a simplex of one to three points may grow."""
+        """Return a direction in which a simplex of one to three points may grow."""
         side = scalar(1 - 2 * (attempt % 2))
         axis = vec3()
         axis[attempt // 2 % 3] = side
@@ -66,7 +66,7 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def growth(points: points_type, count: int, point: vec3):
-        """Squared length, squared area or squared volume that a point would give to a simplex."""
+        """Return the squared length, squared area or squared volume that a point would give to a simplex."""
         offset = point - points[0]
         result = wp.length_sq(offset)
         if count == 2:
@@ -93,10 +93,12 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
         a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: points_type, points: points_type, codes_a: ints,
         codes_b: ints, count: int,
     ):  # fmt: skip
-        """Grow the simplex to a tetrahedron that has a volume; the number of its corners, less than 4 if there is none."""
+        """Grow the simplex to a tetrahedron with volume; return the number of its corners, less than 4 if there is
+        none.
+        """
         have = wp.int32(count)
         if have > 2:
-            # Of two points that are one but for rounding nobody knows how they lie: the first edge is the longer one.
+            # The order of two points that coincide up to rounding is undefined: the first edge is the longer one.
             if growth(points, 1, points[1]) < growth(points, 1, points[2]):
                 swap(1, 2, points, codes_a, codes_b)
             square = growth(points, 1, points[1])
@@ -146,7 +148,7 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def toggle(horizon: wp.array(dtype=wp.vec2i), length: int, start: int, end: int):
-        """Add an edge to the horizon, or take it out if its other side is there; the new length."""
+        """Add an edge to the horizon, or remove it if its other side is there; return the new length."""
         for k in range(length):
             if horizon[k][0] == end and horizon[k][1] == start:
                 horizon[k] = horizon[length - 1]
@@ -159,7 +161,9 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def grow(points: points_type, new: int, slack: scalar, used: int, faces: wp.array(dtype=wp.vec3i),
              normals: points_type, offsets: wp.array(dtype=scalar), horizon: wp.array(dtype=wp.vec2i)):  # fmt: skip
-        """Replace the faces that see the newest point by a fan about it; slots now in use, -1 where there is no room."""
+        """Replace the faces that see the newest point by a fan about it; return the slots in use, -1 beyond the
+        capacity.
+        """
         length = wp.int32(0)
         freed = wp.int32(0)
         for k in range(used):
@@ -200,10 +204,10 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
         a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: points_type, points: points_type, codes_a: ints,
         codes_b: ints, count: int,
     ):  # fmt: skip
-        """The direction of the greatest separation, and the three points of the face across it.
+        """Return the direction of the greatest separation, and the three points of the face across it.
 
-        The arrays hold the ``count`` points of a simplex and have room for MAX_POINTS. A difference without volume, as
-        of two plates in one plane, gives its own normal.
+        The arrays hold the ``count`` points of a simplex and have capacity for MAX_POINTS. A difference without volume,
+        as of two plates in one plane, gives its own normal.
         """
         faces = wp.zeros(shape=(MAX_FACES,), dtype=wp.vec3i)
         normals = wp.zeros(shape=(MAX_FACES,), dtype=vec3)

@@ -1,12 +1,12 @@
-"""The direction that separates two convex shapes most, and the vertices that face each other across it.
+"""Direction of the greatest separation of two convex shapes, and the vertices facing each other across it.
 
 For a unit direction n, from a to b, s(n) is the least of n . (b - a) over all pairs of points of the two cores. The
-signed distance of the cores is the greatest s(n): that is their distance apart, or less their least depth. Apart, the
+signed distance of the cores is the greatest s(n): their distance apart, or minus their penetration depth. Apart, the
 points of the Minkowski difference b - a nearest to the origin are found by GJK (Gilbert, Johnson, Keerthi 1988);
 overlapping, the nearest face of that difference by the expanding polytope (van den Bergen 2001).
 
-Everything is in the frame of a. The number of iterations is bounded; s(n) of the direction that is returned never exceeds
-the distance.
+Everything is in the frame of a. The number of iterations is bounded; s(n) of the returned direction never exceeds the
+distance.
 """
 
 import functools
@@ -21,7 +21,7 @@ from warp_kernels.types import warp_types
 
 MAX_STEPS = 40
 
-# What is found: further apart than the reach; apart; overlapping, or too near to tell.
+# Results: further apart than the reach; apart; overlapping, or undecided at this precision.
 FAR = 0
 APART = 1
 OVERLAP = 2
@@ -29,32 +29,34 @@ OVERLAP = 2
 
 @functools.cache
 def gjk_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
     simplices = simplex_functions(scalar)
     Shape = shapes.Shape
-    # Of the size of the shapes: nearer than this the expanding polytope is more accurate.
+    # As a share of the size of the shapes: nearer than this the expanding polytope is more accurate.
     tiny = scalar(1.0e-9 if scalar is wp.float64 else 1.0e-4)
     tolerance = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-6)
 
     @wp.func
     def difference_support(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), n: vec3):
-        """The point of b - a that is least along n, and the codes of its vertices."""
+        """Return the point of b - a that is least along n, and the codes of its vertices."""
         point_a, code_a = shapes.core_support(a, vertices, n)
         point_b, code_b = shapes.core_support(b, vertices, wp.quat_rotate_inv(rotation, -n))
         return offset + wp.quat_rotate(rotation, point_b) - point_a, code_a, code_b
 
     @wp.func
     def separation(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), n: vec3):
-        """s(n) of the cores."""
+        """Return s(n) of the cores."""
         point, _code_a, _code_b = difference_support(a, b, rotation, offset, vertices, n)
         return wp.dot(n, point)
 
     @wp.func
     def known(points: wp.array(dtype=vec3), count: int, point: vec3, extent: scalar):
-        """Whether a point is one of those that there are. Found in two places of the code, the same one may be rounded otherwise."""
+        """Return whether a point is already in the simplex. Computed at two points of the code, the same one may be
+        rounded differently.
+        """
         near = tolerance * extent
         result = wp.bool(False)
         for k in range(count):
@@ -74,7 +76,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
         codes_a: wp.array(dtype=wp.int32),
         codes_b: wp.array(dtype=wp.int32),
     ):
-        """What is found, the direction, and the number of points of the simplex, written to the arrays."""
+        """Return the result, the direction, and the number of points of the simplex, written to the arrays."""
         start = offset
         if wp.length_sq(start) < scalar(1.0e-20):
             start = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
@@ -110,7 +112,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
             for k in range(count + 1):
                 closer += weights[k] * points[k]
             if wp.length_sq(closer) >= length * length:
-                # Rounding: there is no place that is nearer. The newest point may belong to the contact all the same.
+                # Rounding: no point is nearer. The newest point may belong to the contact all the same.
                 return result, n, wp.min(count + 1, 3)
             kept = wp.int32(0)
             for k in range(count + 1):

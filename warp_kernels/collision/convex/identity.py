@@ -1,8 +1,8 @@
-"""What a contact of two convex shapes is known by from one step to the next.
+"""Feature id of a contact of two convex shapes, which identifies it from one step to the next.
 
 Its features don't identify it: shapes that lie flat on each other touch in many features at the same time, and rounding
-decides which of them stand for the contact. Where the contact lies hardly changes: the octants of its point in the frames
-of both shapes distinguish the corners of a manifold, unless these all lie in one octant of both.
+selects among them. The location of a contact hardly changes: the octants of its point in the frames of both shapes
+distinguish the corners of a manifold, unless these all lie in one octant of both.
 """
 
 import functools
@@ -20,7 +20,9 @@ from warp_kernels.variants import looped_over_slots
 
 @functools.cache
 def identity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernel ``contact_identity`` of one precision, launched over (slot, world) once contacts have been evaluated."""
+    """Return the kernel ``contact_identity`` for one precision, launched over (slot, world) once contacts have been
+    evaluated.
+    """
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     frame = geometry_frame_functions(scalar)
@@ -53,7 +55,7 @@ def identity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data out
         slot_identity: wp.array2d(dtype=wp.int32),
     ):
-        """The octants of both sides for the pairs of the family, the feature for the others."""
+        """Compute the octants of both sides for the pairs of the family, the feature for the others."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
@@ -63,7 +65,7 @@ def identity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             reference = frame.reference_tree(
                 geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
             )
-            # The contact of an inner ball is no octant's of the others: it is counted beyond all 8 x 8 of them.
+            # The contact of an inner ball shares no octant with the others: its id is beyond all 8 x 8 of them.
             identity = identity // INNER_BALL
             for side in range(2):
                 geometry = pairs.a[pair]

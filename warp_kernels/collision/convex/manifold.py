@@ -1,8 +1,9 @@
-"""The contacts of two shapes that face each other: the facing side of one cut to the face of the other.
+"""Contact manifold of two shapes that face each other: the facing side of one clipped to the face of the other.
 
-The face of one shape is the reference; what faces it on the other (a face, or the segment of a capsule or of a lying
-cylinder) is cut by the planes that stand on the reference's edges. Corners are those of the incident side within the
-reference, those of the reference within the incident side, and the places where the edges cross. Of many, four are kept.
+The face of one shape is the reference; the incident side of the other (a face, or the segment of a capsule or of a
+lying cylinder) is clipped by the planes through the reference's edges. Contacts are the corners of the incident side
+within the reference, those of the reference within the incident side, and the points where the edges cross. Of many,
+four are kept.
 """
 
 import functools
@@ -27,13 +28,14 @@ from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, warp_types
 
-# The cut of two convex polygons has no more corners than both have together; one more for the witness, and one for a rim.
+# The intersection of two convex polygons has no more corners than both have together; one more for the witness point,
+# and one for a rim.
 MAX_CANDIDATES = 2 * MAX_CORNERS + 2
 
 
 @functools.cache
 def manifold_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Everything is in the frame of shape a."""
+    """Return the Warp functions for one precision. Everything is in the frame of shape a."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
@@ -49,15 +51,15 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     places = wp.array(dtype=vec3)
     # Cosine between the normals at the ends of parallel lines and that of their first contact.
     aligned = scalar(0.99)
-    # How much deeper than the distance of the shapes a contact of their faces may be. Without this, faces that are almost
-    # parallel would lose their lowest corners to an edge nearby [m].
+    # Additional depth, beyond the distance of the shapes, that a contact of their faces may have. Without this, faces
+    # that are almost parallel would lose their lowest corners to an edge nearby [m].
     deeper = scalar(2.0e-7 if scalar is wp.float64 else 1.0e-5)
-    # How far outside a face still counts as on it [m].
+    # Distance outside a face that still counts as on it [m].
     slack = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-5)
-    # The same for the corner that is lowest, and for a line, where nothing else is the first contact. A gap d to a corner
-    # this far outside is longer than that to the face's plane by loose^2 / 2 d, which rounding hides.
+    # The same for the corner that is lowest, and for a line, without another first contact. A gap d to a corner this
+    # far outside is longer than that to the face's plane by loose^2 / 2 d, which rounding hides.
     loose = scalar(1.0e-5 if scalar is wp.float64 else 1.0e-3)
-    # How much higher above a face than the lowest place others count as equally low [m].
+    # Height above the lowest point over a face within which others count as equally low [m].
     level = scalar(1.0e-11 if scalar is wp.float64 else 1.0e-6)
 
     @wp.func
@@ -70,7 +72,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def incident_corners(shape: Shape, packed: PackedShapes, direction: vec3, codes: ints):
-        """Codes of the corners that face a direction, in order; returns their number, 1 for a point, 2 for a segment."""
+        """Write the codes of the corners that face a direction, in order; return their number, 1 for a point, 2 for a
+        segment.
+        """
         if shape.type == CAPSULE:
             codes[0] = 0
             codes[1] = 1
@@ -87,7 +91,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def outside(polygon: places, count: int, normal: vec3, side: int, point: vec3):
-        """How far a point is beyond a side of a polygon that turns left about its normal."""
+        """Return the distance of a point beyond a side of a counter-clockwise polygon about its normal."""
         p = polygon[side]
         edge = polygon[(side + 1) % count] - p
         across = wp.cross(edge, normal)
@@ -95,7 +99,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def within(polygon: places, count: int, normal: vec3, point: vec3, limit: scalar, but: int):
-        """Whether a point is beyond no side of a polygon by more than the limit, the side ``but`` aside."""
+        """Return whether a point is beyond no side of a polygon by more than the limit, except side ``but``."""
         result = wp.bool(True)
         for side in range(count):
             if side != but and outside(polygon, count, normal, side, point) > limit:
@@ -105,27 +109,27 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def place_corners(shape: Shape, rotation: quat, offset: vec3, vertices: places, codes: ints, count: int,
                       direction: vec3, polygon: places):  # fmt: skip
-        """Where the surface is at the corners, in the outward direction."""
+        """Compute the surface points at the corners, in the outward direction."""
         for k in range(count):
             place = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, codes[k]))
             polygon[k] = place + contact.rounding(shape.type, codes[k], shape.size, rotation, direction)
 
     @wp.func
     def third_corners(codes: ints, count: int, first: int):
-        """Three corners of a face that are far from each other."""
+        """Return three corners of a face that are far from each other."""
         return wp.vec3i(codes[first], codes[(first + count // 3) % count], codes[(first + 2 * count // 3) % count])
 
     @wp.func
     def add_lowest(ref: Shape, reference: places, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
                    normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int, modes: ints,
                    codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the lowest corner, if it is above the face, or beside it by no more than the limit; returns the number of
+        """Add the lowest corner, if it is above the face, or outside it by no more than the limit; return the number of
         candidates.
         """
         distance = wp.dot(normal, lowest - reference[0])
         on_face = within(reference, ref_count, normal, lowest, limit, -1)
         if ref.type == CYLINDER:
-            # Above the disc, be it beside its octagon.
+            # Above the disc, even if outside its octagon.
             centre = scalar(0.5) * (reference[0] + reference[DISC_SIDES // 2])
             on_face = wp.length(wp.cross(lowest - centre, normal)) < ref.size[0] + limit
         if not on_face or distance < lower or distance >= upper:
@@ -141,8 +145,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def add_corners(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
                     inc_count: int, but: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
                     modes: ints, codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the corners of the incident side but one that are above the face, or beside it by no more than the limit;
-        returns the number of candidates.
+        """Add the corners of the incident side except one that are above the face, or outside it by no more than the
+        limit; return the number of candidates.
         """
         total = wp.int32(count)
         for k in range(inc_count):
@@ -162,8 +166,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                       inc_count: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
                       modes: ints, codes_r: triples, codes_i: triples, found: places,
                       distances: scalars):  # fmt: skip
-        """Add the places where edges of the incident side pass over edges of the face, from further outside than the limit;
-        returns the number of candidates.
+        """Add the points where edges of the incident side cross edges of the face, from further outside than the limit;
+        return the number of candidates.
         """
         total = wp.int32(count)
         edges = wp.where(inc_count > 2, inc_count, inc_count - 1)
@@ -194,7 +198,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                               inc_codes: ints, inc_count: int, normal: vec3, lower: scalar, upper: scalar,
                               count: int, modes: ints, codes_r: triples, codes_i: triples, found: places,
                               distances: scalars):  # fmt: skip
-        """Add the corners of the face below the incident face; returns the number of candidates."""
+        """Add the corners of the face below the incident face; return the number of candidates."""
         p = incident[0]
         across = wp.cross(incident[inc_count // 3] - p, incident[2 * inc_count // 3] - p)
         rate = wp.dot(normal, across)
@@ -217,7 +221,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def face_candidates(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
                         inc_offset: vec3, packed: PackedShapes, lower: scalar, upper: scalar, count: int, modes: ints,
                         codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the contacts of a face of ``ref`` with what faces it on ``inc``; returns the number of candidates."""
+        """Add the contacts of a face of ``ref`` with the incident side of ``inc``; return the number of candidates."""
         ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         reference = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
@@ -249,7 +253,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def flattest_edge(shape: Shape, vertices: places, code: int, direction: vec3):
-        """The edge at the vertex farthest in a direction that falls off from it least; -1 twice if there is no edge."""
+        """Return the edge at the vertex farthest in a direction that falls off from it least; -1 twice if there is no
+        edge.
+        """
         start = shapes.vertex(shape, vertices, code)
         best = wp.vec3i(-1, -1, -1)
         least = scalar(1.0e30)
@@ -265,10 +271,11 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def touching_line(shape: Shape, vertices: places, codes: wp.vec3i, direction: vec3):
-        """The codes of the ends of the edge with which a shape may lie along another one; -1 for shapes without edges.
+        """Return the codes of the ends of the edge with which a shape may lie along another one; -1 for shapes without
+        edges.
 
-        Of a capsule that is the axis, of a cylinder the line of its side; ``codes`` are those of the contact, ``direction`` is
-        the outward normal there.
+        For a capsule that is the axis, for a cylinder the line of its side; ``codes`` are those of the contact,
+        ``direction`` is the outward normal there.
         """
         result = codes
         if shape.type == CAPSULE:
@@ -301,7 +308,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         found: places,
         distances: scalars,
     ):
-        """Add the contact of the end of a line with the other line, if it is beside that; returns the number of
+        """Add the contact of the end of a line with the other line, if it is next to that; return the number of
         candidates. The other line goes from ``start`` to ``end``.
         """
         direction = witnesses.by_turning(a, b, rotation, offset, vertices, code_a, code_b, normal)
@@ -332,7 +339,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, witness: Witness,
                       lower: scalar, upper: scalar, count: int, modes: ints, codes_a: triples,
                       codes_b: triples, directions: places, found: places, distances: scalars):  # fmt: skip
-        """Add both ends of the overlap of two lines that are parallel, side by side; returns the number of candidates."""
+        """Add both ends of the overlap of two adjacent parallel lines; return the number of candidates."""
         normal = witness.normal
         local = wp.quat_rotate_inv(rotation, -normal)
         line_a = touching_line(a, vertices, witness.codes_a, normal)
@@ -363,10 +370,10 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, witness: Witness,
                       reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
                       directions: places):  # fmt: skip
-        """Which of the candidates are the contacts, the deepest first; -1 for those that are missing.
+        """Select the contacts among the candidates, the deepest first; -1 for missing ones.
 
-        The candidates are written to arrays with room for MAX_CANDIDATES; of directions, the normals near which those of
-        edges and corners are.
+        The candidates are written to arrays with capacity for MAX_CANDIDATES; ``directions``: normals near which those
+        of edges and corners are.
         """
         identity = wp.quat_identity(dtype=scalar)
         found = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
@@ -387,7 +394,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         if total == 1 and wp.min(a.num_vertices, b.num_vertices) > 1:
             total = add_line_ends(a, b, rotation, offset, packed.vertices, witness, lower, reach, total, modes,
                                   codes_a, codes_b, directions, found, distances)  # fmt: skip
-        # A sphere that touches an edge or a corner touches there alone.
+        # A sphere that touches an edge or a corner touches only there.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
             first = total
             if witness.face_of_b == 0:
@@ -408,7 +415,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def farthest_outside(polygon: places, count: int, normal: vec3, point: vec3):
-        """How far a point is beyond the side of a polygon beyond which it is most."""
+        """Return the maximum distance of a point beyond the sides of a polygon."""
         result = scalar(-1.0e30)
         for side in range(count):
             result = wp.max(result, outside(polygon, count, normal, side, point))
@@ -417,11 +424,11 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     @wp.func(inline=False)
     def least_outside(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
                       inc_offset: vec3, packed: PackedShapes):  # fmt: skip
-        """Of what lies lowest above a face the place that is least outside of its polygon: its mode, of the shape ``ref``,
-        and the codes of both shapes.
+        """Return the least outside of the lowest points above a face: its mode, of the shape ``ref``, and the codes of
+        both shapes.
 
-        A shape in parallel with the face may be above it only where the polygon leaves out some of it, as octagons do of
-        discs. Places are corners, and edges where they pass over a line through the middle of the polygon.
+        A shape parallel to the face may be above it only where the polygon omits part of it, as octagons do of discs.
+        Points are corners, and points of edges that cross a line through the middle of the polygon.
         """
         ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)

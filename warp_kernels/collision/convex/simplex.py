@@ -1,4 +1,4 @@
-"""The place of a simplex that is closest to the origin, as weights of its corners."""
+"""Point of a simplex closest to the origin, as weights of its corners."""
 
 import functools
 from types import SimpleNamespace
@@ -11,12 +11,12 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def simplex_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision (after Ericson 2005, *Real-Time Collision Detection*, 5.1)."""
+    """Return the Warp functions for one precision (after Ericson 2005, *Real-Time Collision Detection*, 5.1)."""
     t = warp_types(scalar)
     vec3 = t.vec3
     vec4 = wp.types.vector(4, scalar)
     zero, one = scalar(0.0), scalar(1.0)
-    # Squared sine at the corner of a triangle whose corners are in a row but for rounding.
+    # Squared sine at the corner of a triangle whose corners are collinear up to rounding.
     flat = scalar(1.0e-28 if scalar is wp.float64 else 1.0e-11)
 
     @wp.func
@@ -30,7 +30,7 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def row_weights(p: vec3, q: vec3, r: vec3):
-        """Of corners in a row, the segment that comes nearest."""
+        """Return the weights of collinear corners: of the segment closest to the origin."""
         u = segment_weights(p, q)
         v = segment_weights(q, r)
         w = segment_weights(r, p)
@@ -85,14 +85,16 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def beyond(p: vec3, q: vec3, r: vec3, opposite: vec3):
-        """Whether the origin and the opposite corner lie on different sides of a triangle, or the four are flat."""
+        """Return whether the origin and the opposite corner lie on different sides of a triangle, or the four are
+        coplanar.
+        """
         normal = wp.cross(q - p, r - p)
         inside = wp.dot(normal, opposite - p)
         return wp.dot(normal, -p) * inside < zero or inside == zero
 
     @wp.func
     def tetrahedron_weights(p: vec3, q: vec3, r: vec3, s: vec3):
-        """Weights of the four corners; all negative where the origin is within."""
+        """Return the weights of the four corners; all negative if the origin is inside."""
         best = vec4(-one, -one, -one, -one)
         least = scalar(1.0e30)
         if beyond(p, q, r, s):
@@ -122,7 +124,7 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def simplex_weights(points: wp.array(dtype=vec3), count: int):
-        """Weights of the first ``count`` points, 1 to 4."""
+        """Return the weights of the first ``count`` points, 1 to 4."""
         if count == 1:
             return vec4(one, zero, zero, zero)
         if count == 2:

@@ -1,4 +1,4 @@
-"""Four of many contacts: the deepest, then those that span the largest area across the normal."""
+"""Reduction of a manifold to four contacts: the deepest, then those that span the largest area across the normal."""
 
 import functools
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def spread_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     # Contacts that are deeper by less than this are equally deep: rounding must not choose among them [m].
@@ -23,10 +23,10 @@ def spread_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def gain(stage: int, place: vec3, distance: scalar, chosen: mat33, normal: vec3):
-        """What the next contact should have most of.
+        """Return the score by which the next contact is selected.
 
-        Stage 0: depth; 1: squared distance from the first; 2: squared distance from the segment of the first two, so that
-        of contacts in a row both ends are found; 3: area outside the triangle.
+        Stage 0: depth; 1: squared distance from the first; 2: squared distance from the segment of the first two, so
+        that of collinear contacts both ends are found; 3: area outside the triangle.
         """
         p = chosen[0]
         q = chosen[1]
@@ -49,7 +49,7 @@ def spread_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def next_contact(stage: int, places: wp.array(dtype=vec3), distances: wp.array(dtype=scalar), count: int,
                      chosen: mat33, normal: vec3):  # fmt: skip
-        """The first contact that is as good as the best but for rounding; -1 if none adds anything."""
+        """Return the first contact that is as good as the best up to rounding; -1 if none adds anything."""
         most = scalar(-1.0e30)
         for k in range(count):
             most = wp.max(most, gain(stage, places[k], distances[k], chosen, normal))
@@ -65,7 +65,7 @@ def spread_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def spread(places: wp.array(dtype=vec3), distances: wp.array(dtype=scalar), count: int, normal: vec3):
-        """Indices of up to four contacts; -1 for those that are missing."""
+        """Return the indices of up to four contacts; -1 for missing ones."""
         chosen = mat33()
         result = wp.vec4i(-1, -1, -1, -1)
         for stage in range(4):

@@ -1,4 +1,4 @@
-"""Convex shapes as the detection sees them: vertices, a rounding beyond them, faces, and a support function.
+"""Convex shapes of the narrow phase: vertices, a rounding beyond them, faces, and a support function.
 
 Each point of a surface is a vertex plus a rounding that depends on the outward direction there:
 
@@ -7,7 +7,7 @@ Each point of a surface is a vertex plus a rounding that depends on the outward 
 - box and hull: a vertex, without rounding;
 - cylinder: an end of the axis (codes ``AXIS`` and ``AXIS + 1``), and the radius along the direction's part across the
   axis. Both ends together are the line of the side. Codes below ``AXIS`` are points of the rims fixed to the body, the
-  corners of two octagons that stand for the end discs where faces are cut against each other.
+  corners of two octagons that approximate the end discs when faces are clipped.
 
 Vertices are stored for unit sizes; :func:`scale_of` stretches them. The core of a sphere or a capsule is its centre or
 axis, that of any other shape is all of it.
@@ -21,11 +21,11 @@ import warp as wp
 
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE, warp_types
 
-# Corners of the polygon that stands for an end disc of a cylinder, and the code of the lower end of its axis.
+# Corners of the polygon that approximates an end disc of a cylinder, and the code of the lower end of its axis.
 DISC_SIDES = 8
 AXIS = 2 * DISC_SIDES
 
-# Most corners of a face; faces with more are thinned out (see sim/model/hulls.py).
+# Maximum number of corners of a face; larger faces are thinned out (see sim/model/hulls.py).
 MAX_CORNERS = 16
 
 # A cylinder whose axis has a smaller squared sine to a direction has no lowest point of its rim in that direction
@@ -35,13 +35,15 @@ UPRIGHT_SINE_SQUARED = 1.0e-10
 
 @functools.cache
 def shape_functions(scalar: Any) -> SimpleNamespace:
-    """The struct Shape and Warp functions of one precision. Directions and points are in the shape's own frame."""
+    """Return the struct Shape and Warp functions for one precision. Directions and points are in the shape's own
+    frame.
+    """
     t = warp_types(scalar)
     vec3 = t.vec3
 
     @wp.struct
     class Shape:
-        """One geometry, with the ranges that its vertices and faces have in the packed arrays."""
+        """Geometry with the ranges of its vertices and faces in the packed arrays."""
 
         type: int
         size: vec3
@@ -63,7 +65,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def scale_of(type: int, size: vec3):
-        """The factors that stretch the vertices of unit size."""
+        """Return the factors that scale the vertices of unit size."""
         scale = size
         if type == CAPSULE or type == CYLINDER:
             scale = vec3(size[0], size[0], size[1])
@@ -71,7 +73,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def core_radius(type: int, size: vec3):
-        """The radius that a shape has around its core."""
+        """Return the radius of a shape around its core."""
         radius = scalar(0.0)
         if type == SPHERE or type == CAPSULE:
             radius = size[0]
@@ -79,7 +81,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def vertex(shape: Shape, vertices: wp.array(dtype=vec3), code: int):
-        """A vertex by its code; the origin for the code -1."""
+        """Return a vertex by its code; the origin for the code -1."""
         if code < 0:
             return vec3()
         return wp.cw_mul(vertices[shape.first_vertex + code], scale_of(shape.type, shape.size))
@@ -90,7 +92,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def farthest_vertex(shape: Shape, vertices: wp.array(dtype=vec3), first: int, end: int, direction: vec3):
-        """The first of the vertices from ``first`` to before ``end`` that lies farthest in a direction."""
+        """Return the first of the vertices from ``first`` to before ``end`` that is farthest in a direction."""
         stretched = wp.cw_mul(direction, scale_of(shape.type, shape.size))
         best = wp.int32(first)
         most = wp.dot(stretched, vertices[shape.first_vertex + first])
@@ -103,7 +105,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def across_axis(direction: vec3, radius: scalar):
-        """A radius along a direction's part across the axis z; zero where there is none."""
+        """Return a radius along a direction's part across the axis z; zero if there is none."""
         square = direction[0] * direction[0] + direction[1] * direction[1]
         result = vec3()
         if square > scalar(1.0e-24):
@@ -112,7 +114,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ellipsoid_point(direction: vec3, radii: vec3):
-        """The point of an ellipsoid that lies farthest in a direction."""
+        """Return the point of an ellipsoid that is farthest in a direction."""
         stretched = wp.cw_mul(direction, radii)
         square = wp.dot(stretched, stretched)
         result = vec3()
@@ -122,7 +124,9 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def core_support(shape: Shape, vertices: wp.array(dtype=vec3), direction: vec3):
-        """The point of the core that lies farthest in a direction, and the code of the vertex, -1 on a cylinder."""
+        """Return the point of the core that is farthest in a direction, and the code of the vertex, -1 on a
+        cylinder.
+        """
         code = wp.int32(0)
         point = vec3()
         if shape.type == BOX:
@@ -143,14 +147,16 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def face_normal(shape: Shape, normals: wp.array(dtype=vec3), face: int):
-        """Outward unit normal of a face of the stretched shape."""
+        """Return the outward unit normal of a face of the scaled shape."""
         n = normals[shape.first_face + face]
         s = scale_of(shape.type, shape.size)
         return wp.normalize(vec3(n[0] * s[1] * s[2], n[1] * s[2] * s[0], n[2] * s[0] * s[1]))
 
     @wp.func
     def facing(shape: Shape, normals: wp.array(dtype=vec3), direction: vec3):
-        """The face that looks most along a direction, -1 for a shape without faces, and the cosine between the two."""
+        """Return the face whose normal is most aligned with a direction, -1 for a shape without faces, and the cosine
+        between the two.
+        """
         best = wp.int32(-1)
         most = scalar(-2.0)
         for k in range(shape.num_faces):

@@ -1,10 +1,10 @@
-"""Derivatives of contacts between parallel faces: those of a side on which the shapes lie once they turn.
+"""Derivatives of contacts between parallel faces: one-sided derivatives for the resting side after a small rotation.
 
-Such contacts have the same place, distance and normal along either face. Turned by a little, the face separates the shapes more that
-has no corner above the other one, whichever way they turn: the lowest corner above a face is less low the smaller the other
-face is. So this face's normal is the one to differentiate. Where neither face has such a corner, as of two bars that cross, each
-separates more as they turn about its short side, and the normal is that across an edge of both. Where both have some, as of a box
-that is moved along another one of its size, the sides differ, and any of them will do.
+Such contacts have the same point, distance and normal along either face. After a small rotation in any direction, the
+face without a corner above the other one separates the shapes more: the lowest corner above a face is less low the
+smaller the other face is. So this face's normal is the one to differentiate. If neither face has such a corner, as with
+two crossing bars, each separates more as they turn about its short side, and the normal is that across an edge of both.
+If both have some, as with a box that is moved along another one of its size, the sides differ, and any of them will do.
 """
 
 import functools
@@ -21,7 +21,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def tie_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Everything is in the frame of shape a."""
+    """Return the Warp functions for one precision. Everything is in the frame of shape a."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
@@ -35,23 +35,24 @@ def tie_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def first_edge(shape: Shape, vertices: places, codes: wp.vec3i):
-        """The edge between the first two corners of a face, in the shape's frame."""
+        """Return the edge between the first two corners of a face, in the shape's frame."""
         return shapes.vertex(shape, vertices, codes[1]) - shapes.vertex(shape, vertices, codes[0])
 
     @wp.func
     def face_direction(shape: Shape, vertices: places, codes: wp.vec3i):
-        """The normal of three corners of a face, of any length, in the shape's frame."""
+        """Return the normal of three corners of a face, of any length, in the shape's frame."""
         start = shapes.vertex(shape, vertices, codes[0])
         return wp.cross(first_edge(shape, vertices, codes), shapes.vertex(shape, vertices, codes[2]) - start)
 
     @wp.func(inline=False)
     def settle_tie(a: Shape, b: Shape, rotation: quat, vertices: places, normal: vec3, first: int, end: int,
                    modes: ints, codes_a: triples, codes_b: triples):  # fmt: skip
-        """Let the contacts of two parallel faces, those from ``first`` to before ``end``, turn as they do once the faces aren't parallel.
+        """Set the normals of the contacts of two parallel faces, those from ``first`` to before ``end``, to those of
+        slightly rotated faces.
 
         The contacts are the same along either face, the derivatives of their normals are not. However little the shapes
-        turn, the face without corners above the other one separates more. Where neither has any, as of bars that cross, each
-        does about its own long side: the normal is that across both edges.
+        turn, the face without corners above the other one separates more. If neither has any, as with crossing bars,
+        each does about its own long side: the normal is that across both edges.
         """
         backs = wp.int32(0)
         for k in range(first, end):

@@ -1,8 +1,8 @@
-"""Which features two convex shapes touch with: the best of what their vertices near the contact suggest.
+"""Touching features of two convex shapes: the best proposal from their vertices near the contact.
 
-GJK and the expanding polytope name up to three vertices on either side; faces come from the shapes, and a cylinder has
-its rim and its side. Each pair of such features proposes a normal. s(n) is never more than the signed distance and
-equals it for the right one alone, so the proposal with the greatest s(n) is the contact.
+GJK and the expanding polytope return up to three witness vertices on either side; faces come from the shapes, and a
+cylinder has its rim and its side. Each pair of such features proposes a normal. s(n) is never more than the signed
+distance and equals it only for the right one, so the proposal with the greatest s(n) is the contact.
 """
 
 import functools
@@ -22,7 +22,7 @@ NEWTON_STEPS = 4
 
 @functools.cache
 def witness_functions(scalar: Any) -> SimpleNamespace:
-    """The struct Witness and Warp functions of one precision."""
+    """Return the struct Witness and Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
@@ -30,22 +30,23 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     gjk = gjk_functions(scalar)
     contact = convex_contact_functions(scalar)
     Shape = shapes.Shape
-    # Separations that differ by less than this are equal but for rounding; a face then goes before edges and corners [m].
+    # Separations that differ by less than this are equal up to rounding; a face then takes precedence over edges and
+    # corners [m].
     slack = scalar(1.0e-11 if scalar is wp.float64 else 1.0e-6)
     # Squared sine between edges that count as parallel.
     parallel = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-8)
-    # How much the features' own distance may exceed s(n): if it is more, other features are nearer along n. Beyond some metres it is
-    # a share of their distance from the centres, as rounding is.
+    # Tolerance by which the features' own distance may exceed s(n): beyond it, other features are nearer along n.
+    # Beyond some metres it is a share of their distance from the centres, as rounding is.
     misfit = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-4)
     spread = scalar(1.0e-8 if scalar is wp.float64 else 1.0e-5)
-    # How far the place of a contact may be beyond the end of an edge, of the edge's length.
+    # Distance of a contact point beyond the end of an edge, as a share of the edge's length.
     overhang = scalar(1.0e-6 if scalar is wp.float64 else 1.0e-3)
     # Cosine to the normal from which a face gives further contacts to those of an edge or a corner (8 degrees).
     aligned = scalar(0.99)
 
     @wp.struct
     class Witness:
-        """The features that touch first, see contact.py, and the face beside them from which others are measured."""
+        """Features that touch first, see contact.py, and the adjacent face from which others are measured."""
 
         mode: int
         codes_a: wp.vec3i
@@ -58,9 +59,10 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def proposal(shape: Shape, codes: wp.vec3i, number: int):
-        """Edge (numbers 0 to 2) or vertex (3 to 5) among three codes; -1 twice if it repeats another one or doesn't exist.
+        """Return an edge (numbers 0 to 2) or vertex (3 to 5) among three codes; -1 twice if it repeats another one or
+        doesn't exist.
 
-        Of a capsule the axis and its ends, of a cylinder the line of the side and the rims.
+        For a capsule the axis and its ends, for a cylinder the line of the side and the rims.
         """
         x = codes[number % 3]
         y = codes[(number + 1) % 3]
@@ -84,7 +86,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def lowest_code(shape: Shape, vertices: wp.array(dtype=vec3), direction: vec3):
-        """The code of a vertex that lies farthest in a direction."""
+        """Return the code of a vertex that is farthest in a direction."""
         _point, code = shapes.core_support(shape, vertices, direction)
         if shape.type == CYLINDER:
             end = shapes.sign_bit(direction[2])
@@ -96,7 +98,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def face_codes(shape: Shape, face: int, packed: PackedShapes, first: int):
-        """Three corners of a face, far from each other, from the corner number ``first`` on."""
+        """Return three corners of a face, far from each other, from the corner number ``first`` on."""
         start = packed.face_start[shape.first_face + face]
         count = packed.face_start[shape.first_face + face + 1] - start
         second = (first + count // 3) % count
@@ -106,7 +108,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def facing_range(shape: Shape, packed: PackedShapes, direction: vec3):
-        """First and last of the faces that may touch in about a direction: of a cylinder both discs."""
+        """Return first and last of the faces that may touch in about a direction: of a cylinder both discs."""
         if shape.type == CYLINDER:
             return 0, 1
         face, _cosine = shapes.facing(shape, packed.face_normal, direction)
@@ -117,7 +119,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def with_face(a: Shape, b: Shape, rotation: quat, packed: PackedShapes, of_b: int, face: int, normal: vec3,
                   separation: scalar):  # fmt: skip
-        """The contact of a face with what lies lowest above it; the normal points from a to b."""
+        """Return the contact of a face with the lowest point above it; the normal points from a to b."""
         found = Witness()
         found.mode = FACE_VERTEX + OF_B * of_b
         found.normal = normal
@@ -135,7 +137,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def by_face(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3):
-        """The best contact of a face that looks along n with what lies lowest above it."""
+        """Return the best contact of a face with a normal along n with the lowest point above it."""
         face = wp.int32(-1)
         of_b = wp.int32(0)
         best_normal = vec3()
@@ -167,7 +169,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def by_edges(a: Shape, b: Shape, rotation: quat, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
                  codes_b: wp.vec3i, n: vec3):  # fmt: skip
-        """The unit normal of two edges, to the side of n; zero where they are parallel."""
+        """Return the unit normal of two edges, to the side of n; zero if they are parallel."""
         edge_a = shapes.vertex(a, vertices, codes_a[1]) - shapes.vertex(a, vertices, codes_a[0])
         edge_b = shapes.vertex(b, vertices, codes_b[1]) - shapes.vertex(b, vertices, codes_b[0])
         across = wp.cross(edge_a, wp.quat_rotate(rotation, edge_b))
@@ -182,7 +184,9 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def by_turning(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3),
                    codes_a: wp.vec3i, codes_b: wp.vec3i, n: vec3):  # fmt: skip
-        """The normal of two vertices, or of an edge and a vertex, from a normal nearby; zero where it runs along the edge."""
+        """Return the normal of two vertices, or of an edge and a vertex, from a normal nearby; zero if it runs along
+        the edge.
+        """
         edge = vec3()
         if codes_a[1] >= 0:
             edge = shapes.vertex(a, vertices, codes_a[1]) - shapes.vertex(a, vertices, codes_a[0])
@@ -213,8 +217,9 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def over(delta: vec3, edge: vec3, other: vec3, beyond: scalar):
-        """Whether the place on an edge that is next to another edge's line, or to a point (no other edge), is on the edge,
-        or beyond its end by no more than this share of it; ``delta`` is from the edge's start to that of the other.
+        """Return whether the point on an edge closest to another edge's line, or to a point (no other edge), is on the
+        edge, or beyond its end by no more than this share of it; ``delta`` is from the edge's start to that of the
+        other.
         """
         across = edge - (wp.dot(edge, other) / wp.max(wp.dot(other, other), scalar(1.0e-30))) * other
         along = wp.dot(delta, across)
@@ -224,7 +229,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func(inline=False)
     def fits(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
              codes_b: wp.vec3i, n: vec3, distance: scalar):  # fmt: skip
-        """Whether two features are as near along n as the shapes are, and next to each other."""
+        """Return whether two features are as near along n as the shapes are, and adjacent."""
         place_a = surface_place(a, wp.quat_identity(dtype=scalar), vec3(), vertices, codes_a[0], n)
         place_b = surface_place(b, rotation, offset, vertices, codes_b[0], -n)
         delta = place_b - place_a
@@ -241,7 +246,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         if codes_a[1] >= 0:
             result = result and over(delta, edge_a, edge_b, overhang)
         if codes_a[1] < 0 or codes_b[1] < 0:
-            # From a point to a point, or to the place next to it on an edge, it goes straight along the normal.
+            # From a point to a point, or to the closest point on an edge, it goes straight along the normal.
             beside = wp.cross(delta, n)
             edge = edge_a + edge_b
             if wp.length_sq(edge) > scalar(0.0):
@@ -252,7 +257,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def in_order(a: Shape, b: Shape, rotation: quat, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
                  codes_b: wp.vec3i, normal: vec3):  # fmt: skip
-        """The codes of an edge, turned round if the cross product of the edges would point against the normal."""
+        """Return the codes of an edge, reversed if the cross product of the edges would point against the normal."""
         edge_a = shapes.vertex(a, vertices, codes_a[1]) - shapes.vertex(a, vertices, codes_a[0])
         edge_b = shapes.vertex(b, vertices, codes_b[1]) - shapes.vertex(b, vertices, codes_b[0])
         result = codes_a
@@ -262,7 +267,9 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def completed(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, found: Witness):
-        """A contact of edges or corners with its order of vertices, its place, and a face only where one is near."""
+        """Return a contact of edges or corners with its order of vertices, its point, and a face only if one is
+        near.
+        """
         result = found
         if found.mode == EDGES:
             result.codes_a = in_order(a, b, rotation, packed.vertices, found.codes_a, found.codes_b, found.normal)
@@ -289,7 +296,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     @wp.func(inline=False)
     def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3, near_a: wp.vec3i,
                      near_b: wp.vec3i):  # fmt: skip
-        """The contact near the normal n, where the vertices near_a and near_b lie."""
+        """Return the contact near the normal n, with the nearby vertices near_a and near_b."""
         found = by_face(a, b, rotation, offset, packed, n)
         curved = a.type == CYLINDER or b.type == CYLINDER or a.type == ELLIPSOID or b.type == ELLIPSOID
         bound = gjk.separation(a, b, rotation, offset, packed.vertices, n)
@@ -313,7 +320,8 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
                 if wp.length_sq(normal) > scalar(0.5):
                     s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
                     if s > best and fits(a, b, rotation, offset, packed.vertices, three_a, three_b, normal, s - radii):
-                        # Edges come first: a corner that lies on the other shape has many normals, of which none stays.
+                        # Edges come first: a corner that lies on the other shape has many normals, none of which
+                        # persists.
                         best = s + slack
                         found.mode = mode
                         found.codes_a = three_a

@@ -11,13 +11,13 @@ from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 @functools.cache
 def body_functions(scalar: Any) -> SimpleNamespace:
-    """The struct Body and Warp functions of one precision. Poses are in the field's frame."""
+    """Return the struct Body and Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
 
     @wp.struct
     class Body:
-        """A body in the field's frame, with the half extents of its box there and the reach of its contacts."""
+        """Body in the field's frame, with the half extents of its box there and the reach of its contacts."""
 
         type: int
         pose: transform
@@ -27,7 +27,7 @@ def body_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def extent_of(type: int, pose: transform, size: vec3):
-        """Half extents, along the field's axes, of the box around a body."""
+        """Return the half extents, along the field's axes, of the box around a body."""
         rotation = wp.quat_to_matrix(wp.transform_get_rotation(pose))
         axis = vec3(rotation[0, 2], rotation[1, 2], rotation[2, 2])
         extent = vec3(size[0], size[0], size[0])

@@ -1,4 +1,4 @@
-"""Where a round body touches a heightfield, and which few of these places carry it."""
+"""Candidate contacts of a round body with a heightfield, and the selection of up to four."""
 
 import functools
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 @functools.cache
 def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are in the field's frame."""
+    """Return the Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     mat33, transform, vec3 = t.mat33, t.transform, t.vec3
     structs = collision_structs(scalar)
@@ -38,7 +38,7 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def best_place(choice: Choice, data: Data, field: Field, body: Body):
-        """The best of all places of a body in one stage."""
+        """Return the best of all candidates of a body in one stage."""
         if body.type == CAPSULE:
             for end in range(2):
                 choice = balls.with_ball(choice, data, field, body, end, contacts.end_of(end, body.pose, body.size))
@@ -59,7 +59,9 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
         pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
     ):  # fmt: skip
-        """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
+        """Return the feature within reach that touches first, -1 for none, its distance, and the decrease of that in a
+        step.
+        """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         body = bodies.make_body(geometries.type[a], local, size_a, reach)
         choice = best_place(choices.soonest(drift), data, surface.field_of(geometries, b, size_b, data, world), body)
@@ -71,10 +73,10 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Up to four features within reach in ascending order, with -1 for those that are missing.
+        """Return up to four features within reach in ascending order, with -1 for missing ones.
 
-        The deepest, then those that span most area, seen from above. lead: a feature that is one of them in any case, or
-        -1. fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
+        The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
+        fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         body = bodies.make_body(geometries.type[a], local, size_a, reach)

@@ -1,8 +1,8 @@
-"""Where a sphere, the end of a capsule, or the side of a capsule or a cylinder touches a heightfield.
+"""Contacts of spheres, ends of capsules, and sides of capsules and cylinders with heightfields.
 
-Above the surface a sphere touches where its distance has a local minimum: on a triangle under its centre, on an edge
-beyond both triangles, on a point beyond all its edges. So a crease of a flat or hollow surface is never felt. A centre
-below the surface is pushed out of the triangle above it.
+Above the surface a sphere touches at local minima of its distance: on a triangle under its centre, on an edge beyond
+both triangles, on a point beyond all its edges. So a crease of a flat or concave surface has no effect. A centre below
+the surface is pushed out of the triangle above it.
 """
 
 import functools
@@ -23,7 +23,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are in the field's frame."""
+    """Return the Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3 = t.vec3
     lines = line_functions(scalar)
@@ -36,7 +36,7 @@ def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def with_ball_on_element(
         choice: Choice, data: Data, field: Field, body: Body, part: int, key: wp.vec3i, centre: vec3
     ):
-        """Consider the place of a ball on an element."""
+        """Consider the contact of a ball with an element."""
         corners = surface.corners_at(data, field, key)
         distance, place, normal = lines.ball_contact(key[0], corners, centre, body.size[0])
         if distance < body.reach:
@@ -47,7 +47,7 @@ def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_ball(choice: Choice, data: Data, field: Field, body: Body, part: int, centre: vec3):
-        """Consider the places of a ball: the sphere, or an end of the capsule, of this body."""
+        """Consider the contacts of a ball: the sphere, or an end of the capsule, of this body."""
         under = surface.triangle_at(data, field, centre, scalar(2.0) * body.size[0])
         if under >= 0:
             corners = surface.corners_of(data, field, under)
@@ -83,7 +83,7 @@ def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
 @functools.cache
 def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are in the field's frame."""
+    """Return the Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     contacts = field_contact_functions(scalar, ground)
@@ -98,18 +98,18 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, body: Body, key: wp.vec3i, corners: mat33,
         distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether the side of a capsule or a cylinder, a radius around its axis, touches a point or an edge.
+        """Return whether the side of a capsule or a cylinder, a radius around its axis, touches a point or an edge.
 
-        slack: sine by which the normal may miss those of an edge's triangles. It misses them only as far as the axis isn't
-        parallel to them; that of a point it would miss as a body rolls towards it.
+        slack: sine by which the normal may be outside of those of an edge's triangles. It is outside only if the axis
+        isn't parallel to them; at a point it would be as a body rolls towards it.
         """
         centre = wp.transform_get_translation(body.pose)
         axis = contacts.axis_of(body.pose)
         on_body = place + (distance + body.size[0]) * normal
-        # Deeper than this, the place is on the far side of the axis.
+        # Deeper than this, the contact is on the far side of the axis.
         if distance < scalar(-2.0) * body.size[0] or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
-        # On the axis itself there is no way from it to the place.
+        # On the axis itself there is no direction from it to the point.
         if wp.abs(wp.dot(normal, axis)) > scalar(0.5):
             return False
         if key[0] == POINT:
@@ -122,9 +122,10 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def leaves_by_disc(body: Body, distance: scalar, place: vec3):
-        """Return whether a disc of a cylinder is nearer to a place inside than its side, at this distance, is.
+        """Return whether a disc of a cylinder is nearer to an inner point than its side, at this distance, is.
 
-        Then the disc is the way out: the border between two flush pieces of ground doesn't stop what slides over it.
+        Then the body leaves through the disc: the border between two flush pieces of ground doesn't stop a sliding
+        body.
         """
         axial = wp.dot(place - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
         return distance < scalar(0.0) and body.size[1] - wp.abs(axial) < -distance
@@ -133,7 +134,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def with_segment(
         choice: Choice, data: Data, field: Field, body: Body, part: int, key: wp.vec3i, corners: mat33,
     ):  # fmt: skip
-        """Consider the place of a capsule's or cylinder's side on an edge or a point."""
+        """Consider the contact of a capsule's or cylinder's side with an edge or a point."""
         up = surface.up_at(data, field, key)
         distance, place, normal = contacts.segment_contact(key[0], corners, up, body.pose, body.size)
         if distance < body.reach:
@@ -147,7 +148,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_capsule_segment(choice: Choice, data: Data, field: Field, body: Body):
-        """Consider all places of a capsule between its ends."""
+        """Consider all contacts of a capsule between its ends."""
         centre = wp.transform_get_translation(body.pose)
         room = wp.max(body.reach, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
@@ -178,7 +179,9 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_pierced(choice: Choice, data: Data, field: Field, body: Body):
-        """The choice for a capsule whose axis passes through a mesh: back through the triangle that this is least deep behind."""
+        """Return the choice for a capsule whose axis passes through a mesh: back through the triangle with the least
+        depth.
+        """
         result = choice
         if wp.static(ground == TRIANGLES):
             shallowest = scalar(-1.0e30)

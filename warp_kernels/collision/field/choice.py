@@ -1,10 +1,10 @@
-"""A few of many places: the deepest, then those that span most area, one stage after the other.
+"""Selection of a few of many candidates: the deepest, then those that span most area, one stage after the other.
 
-A body at rest stands on several places. At each of them, the surfaces are no longer nearest to each other as soon as the
-body tilts away by a rounding. So only the deepest place has to be a nearest one exactly. The others may nearly be one: their
-contacts are apart then, and bear when the body tilts back.
+A body at rest has several contacts. At each of them, the surfaces are no longer nearest to each other as soon as the
+body tilts away by rounding. So only the deepest candidate has to be an exact local minimum of the distance. The others
+may nearly be one: their contacts are separated then, and become active when the body tilts back.
 
-Before these stages comes another one, for a body that moves: which place touches first, see
+Another stage precedes these for a moving body: the candidate that touches first, see
 :mod:`warp_kernels.collision.field.touch`.
 """
 
@@ -19,26 +19,27 @@ from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
-# Distance for which perpendicular normals of one place stand when places are spread [m], over the root of two.
+# Distance that perpendicular normals of one point count as when candidates are spread [m], over the root of two.
 NORMALS_APART = 0.01
 
-# The stage that looks for the place that touches first.
+# Stage that searches for the candidate that touches first.
 SOONEST = -1
 
-# Depths that differ by less are equal, and so are places [m].
+# Depths that differ by less are equal, and so are points [m].
 TIE = 1.0e-6
 
-# A place this much farther than the deepest counts half [m], so that of more than four near places those that touch come
-# first.
+# A candidate this much farther than the deepest counts half [m], so that of more than four near ones the touching ones
+# come first.
 HALF_AS_GOOD = 3.0e-4
 
-# Sine by which the normals at other places than the deepest may miss those of the surfaces that meet there.
+# Sine by which the normals of candidates other than the deepest may be outside of those of the surfaces that meet
+# there.
 NEARLY_FLAT = 0.05
 
 
 @functools.cache
 def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """The struct Choice and Warp functions of one precision. Places are in the field's frame."""
+    """Return the struct Choice and Warp functions for one precision. Points are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     hulls = hull_functions(scalar)
@@ -46,9 +47,9 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Drift:
-        """How a body moves over the field in a whole step: the way of its centre, and its rotation vector.
+        """Motion of a body over the field in a whole step: displacement of its centre, and rotation vector.
 
-        slop: overlap that is taken for none [m].
+        slop: negligible penetration [m].
         """
 
         centre: vec3
@@ -58,11 +59,12 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Choice:
-        """The best place so far in one stage of the choice, beside those chosen before; ``feature`` is -1 for none.
+        """Best candidate so far in one stage of the choice, and those chosen before; ``feature`` is -1 for none.
 
-        least: distance that no place may be below; slack: sine by which its normal may miss those of the surfaces that
-        meet there. In the stage SOONEST ``chosen`` has the centre, way and turn of the drift, ``least`` its slop, and
-        ``place`` is (distance, by how much that would shrink in a whole step, 0): a larger struct takes a third more time.
+        least: lower bound on the distance of candidates; slack: sine by which a normal may be outside of those of the
+        surfaces that meet there. In the stage SOONEST ``chosen`` has the centre, displacement and turn of the drift,
+        ``least`` its slop, and ``place`` is (distance, its decrease in a whole step, 0): a larger struct takes a third
+        more time.
         """
 
         stage: int
@@ -75,9 +77,9 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def in_stage(stage: int, chosen: mat33, deepest: scalar, fast: bool):
-        """The choice before any place is considered. deepest: least distance that the first stage found.
+        """Return the choice before any candidate is considered. deepest: least distance that the first stage found.
 
-        fast: of a body that doesn't rest. Normals that miss those of the surfaces would hold up its motion along them.
+        fast: of a moving body. Normals outside of those of the surfaces would obstruct its motion along them.
         """
         choice = Choice()
         choice.stage = stage
@@ -93,7 +95,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def soonest(drift: Drift):
-        """The choice of the place that touches first, before any place is considered."""
+        """Return the choice of the candidate that touches first, before any is considered."""
         choice = Choice()
         choice.stage = SOONEST
         choice.feature = -1
@@ -104,9 +106,10 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_sooner(choice: Choice, feature: int, distance: scalar, surface: vec3, normal: vec3):
-        """Take a place if its distance is gone before that of the others at the present rate, or was so long before.
+        """Take a candidate if its distance reaches zero before that of the others at the present rate, or did so long
+        before.
 
-        What doesn't close by more than the slop is at rest there, or slides along.
+        A candidate that doesn't close by more than the slop is at rest, or slides.
         """
         slop = choice.least
         middle = surface + (scalar(0.5) * distance) * normal
@@ -122,9 +125,9 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def consider(choice: Choice, reach: scalar, feature: int, distance: scalar, surface: vec3, normal: vec3):
-        """Take a place if it is better than the best so far; of places that are equal up to rounding, the first stays.
+        """Take a candidate if it is better than the best so far; of those equal up to rounding, the first stays.
 
-        Two normals of one place, such as those of a corner in a groove, count as places apart.
+        Two normals of one point, such as those of a corner in a groove, count as separate candidates.
         """
         if choice.stage == SOONEST:
             if distance < reach:
@@ -139,7 +142,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     up = normal
                 share = scalar(1.0) + (distance - choice.least) / scalar(HALF_AS_GOOD)
                 score = hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0)) / share
-                # Less far from those before is none but rounding; the last stage compares areas.
+                # A smaller distance from those before counts as zero up to rounding; the last stage compares areas.
                 least = scalar(TIE * TIE)
                 if choice.stage == 3:
                     least = scalar(TIE) * wp.length(choice.chosen[1] - choice.chosen[0])
@@ -152,7 +155,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_lead(features: wp.vec4i, count: int, lead: int):
-        """The first ``count`` features in ascending order; a lead that is not among them takes the place of the last."""
+        """Sort the first ``count`` features in ascending order; a lead that is not among them replaces the last."""
         lacking = lead >= 0
         for k in range(4):
             if features[k] == lead:

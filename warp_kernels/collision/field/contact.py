@@ -32,9 +32,9 @@ SIDE = FIRST_RIM + 4
 
 @functools.cache
 def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision.
+    """Return the Warp functions for one precision.
 
-    Contact functions return the distance, the contact's place on the field, and the unit normal from there to the body.
+    Contact functions return the distance, the contact's point on the field, and the unit normal from there to the body.
     """
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
@@ -48,17 +48,19 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def axis_of(pose: transform):
-        """The body's own z."""
+        """Return the body's own z."""
         return wp.quat_rotate(wp.transform_get_rotation(pose), vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
 
     @wp.func
     def end_of(end: int, pose: transform, size: vec3):
-        """The lower (0) or upper (1) end of the axis of a capsule or cylinder."""
+        """Return the lower (0) or upper (1) end of the axis of a capsule or cylinder."""
         return wp.transform_get_translation(pose) + (scalar(2 * end - 1) * size[1]) * axis_of(pose)
 
     @wp.func
     def segment_contact(kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
-        """The side of a capsule or a cylinder, a radius around its axis, against the line of an edge, or a point."""
+        """Return the contact of the side of a capsule or a cylinder, a radius around its axis, with the line of an
+        edge, or a point.
+        """
         centre = wp.transform_get_translation(pose)
         axis = axis_of(pose)
         distance = scalar(0.0)
@@ -72,7 +74,7 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def ellipsoid_contact(kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
-        """An ellipsoid against the plane of a triangle, the line of an edge, or a point."""
+        """Return the contact of an ellipsoid with the plane of a triangle, the line of an edge, or a point."""
         distance = scalar(0.0)
         place = corners[0]
         normal = vec3()
@@ -96,14 +98,14 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def disc_contact(end: int, corners: mat33, pose: transform, size: vec3):
-        """An end disc of a cylinder against a point."""
+        """Return the contact of an end disc of a cylinder with a point."""
         place = corners[0]
         normal = -scalar(2 * end - 1) * axis_of(pose)
         return wp.dot(normal, end_of(end, pose, size) - place), place, normal
 
     @wp.func
     def rim_point_contact(part: int, corners: mat33, pose: transform, size: vec3):
-        """A point of a rim that is chosen for its depth below the plane of a triangle, against that plane."""
+        """Return the contact of a rim point, selected for its depth below the plane of a triangle, with that plane."""
         normal = lines.unit(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         point = cylinders.rim_point(part, pose, size, normal)
         distance = wp.dot(normal, point - corners[0])
@@ -111,7 +113,7 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def rim_contact(number: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
-        """A rim, 2 * end + side, against the line of an edge, or a point."""
+        """Return the contact of a rim, 2 * end + side, with the line of an edge, or a point."""
         centre = end_of(number >> 1, pose, size)
         axis = axis_of(pose)
         distance = scalar(0.0)
@@ -140,7 +142,7 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def part_contact(type: int, part: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
-        """The contact of a part of a body of this type, at a pose in the field's frame, with an element."""
+        """Return the contact of a part of a body of this type, at a pose in the field's frame, with an element."""
         distance = scalar(0.0)
         place = vec3()
         normal = vec3()
@@ -162,7 +164,9 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
         size_b: vec3, data: Data, world: int,
     ):  # fmt: skip
-        """Distance, point midway between the surfaces and normal of a feature of a body and a field at these poses."""
+        """Return the distance, the point midway between the surfaces and the normal of a feature of a body and a field
+        at these poses.
+        """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         element = feature // PARTS
         field = surface.field_of(geometries, b, size_b, data, world)

@@ -1,7 +1,7 @@
-"""Where a cylinder touches a heightfield.
+"""Contacts of cylinders with heightfields.
 
-Points of its rims stand on triangles, its rims cross edges that are convex, its discs lie on points, and its curved
-surface on edges and points.
+Points of the rims touch triangles, rims cross convex edges, discs touch points, and the curved surface touches edges
+and points.
 """
 
 import functools
@@ -23,7 +23,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are in the field's frame."""
+    """Return the Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     contacts = field_contact_functions(scalar, ground)
@@ -36,7 +36,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def inside(body: Body, place: vec3, sine: scalar):
-        """Whether a place is in the cylinder, or outside by no more than the sine times its size."""
+        """Return whether a point is in the cylinder, or outside by no more than the sine times its size."""
         local = wp.quat_rotate_inv(
             wp.transform_get_rotation(body.pose), place - wp.transform_get_translation(body.pose)
         )
@@ -49,9 +49,9 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, body: Body, element: int, corners: mat33, point: vec3,
         distance: scalar, place: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether a triangle bears a point: it is right under or above it on a heightfield, or has the place nearest to it,
-        where the cylinder is if the point is below. The higher end of one that leans by no more than the slack, a sine, is
-        beside that place.
+        """Return whether a triangle supports a point: it is right under or above it on a heightfield, or has the
+        closest point to it, which is where the cylinder is if the point is below. The higher end of one that leans by
+        no more than the slack, a sine, is next to that point.
         """
         if wp.static(ground != TRIANGLES):
             if surface.triangle_at(data, field, point, scalar(0.0)) == element:
@@ -66,7 +66,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i,
         corners: mat33,
     ):  # fmt: skip
-        """Consider those points of the rims that would bear the cylinder on the triangle's plane."""
+        """Consider those points of the rims that would support the cylinder on the triangle's plane."""
         element = surface.number_of(field, key)
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         local = rims.local_normal(body.pose, normal)
@@ -101,7 +101,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         key: wp.vec3i,
         corners: mat33,
     ):
-        """Consider the disc that looks down, on a point."""
+        """Consider the lower disc, on a point."""
         element = surface.number_of(field, key)
         end = wp.where(wp.dot(contacts.axis_of(body.pose), surface.up_at(data, field, key)) < scalar(0.0), 1, 0)
         part = FIRST_DISC + end
@@ -113,7 +113,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def faces_rim(body: Body, end: int, distance: scalar, place: vec3, normal: vec3, limit: scalar):
-        """Whether the normal of a place of a rim lies between those of disc and side, but for a sine."""
+        """Return whether the normal of a rim contact lies between those of disc and side, up to a sine."""
         axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
         outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
         return wp.dot(normal, axis) <= limit and wp.dot(normal, outward) <= limit * body.size[0]
@@ -123,10 +123,11 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, body: Body, end: int, key: wp.vec3i,
         corners: mat33, distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles.
+        """Return whether a rim touches a convex edge: the normal lies between those of disc and side, and of the
+        triangles.
 
-        It may miss them by the slack, a sine, where it misses the disc's by no more, as a disc does that lies nearly flat, or where
-        the cylinder lies nearly along the edge: then it rests on both rims.
+        It may be outside by the slack, a sine, if it misses the disc's by no more, as for a disc that lies nearly flat,
+        or if the cylinder lies nearly along the edge: then it rests on both rims.
         """
         if wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
@@ -141,7 +142,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if not faces_rim(body, end, distance, place, normal, limit):
             return False
         across = wp.cross(edge, wp.cross(axis, outward))
-        # Along the edge, where it touches, the rim has no normal.
+        # Along the edge, at its contact, the rim has no normal.
         least = surface.least_sine_squared(distance, -scalar(touching))
         if distance < scalar(touching) and wp.length_sq(across) <= least * body.size[0] * body.size[0]:
             return False
@@ -182,7 +183,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         key: wp.vec3i,
         corners: mat33,
     ):
-        """Consider both rims where they are apart from a point; touching it, disc or side does."""
+        """Consider both rims separated from a point; if they touch it, disc or side does."""
         element = surface.number_of(field, key)
         up = surface.up_at(data, field, key)
         limit = scalar(angle)
@@ -200,7 +201,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_cylinder_on_element(choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i):
-        """Consider all places of a cylinder on an element."""
+        """Consider all contacts of a cylinder with an element."""
         corners = surface.corners_at(data, field, key)
         if key[0] <= UPPER_TRIANGLE:
             return with_rims_on_triangle(choice, data, field, body, key, corners)
@@ -215,7 +216,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def enters(corners: mat33, body: Body):
-        """Whether an edge has a place inside the cylinder."""
+        """Return whether an edge has a point inside the cylinder."""
         q = wp.transform_get_rotation(body.pose)
         start = wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(body.pose))
         edge = wp.quat_rotate_inv(q, corners[1] - corners[0])
@@ -255,7 +256,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def enters_triangle(data: Data, field: Field, body: Body, triangle: int):
-        """Whether an edge of a mesh's triangle has a place inside the cylinder."""
+        """Return whether an edge of a mesh's triangle has a point inside the cylinder."""
         corners = surface.corners_at(data, field, wp.vec3i(LOWER_TRIANGLE, triangle, 0))
         for k in range(3):
             other = corners[(k + 1) % 3]
@@ -265,7 +266,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def enters_beside(data: Data, field: Field, body: Body, row: int, column: int):
-        """Whether an edge that belongs to a point of a heightfield has a place inside the cylinder."""
+        """Return whether an edge that belongs to a point of a heightfield has a point inside the cylinder."""
         for kind in range(EDGE_X, POINT):
             key = wp.vec3i(kind, row, column)
             if surface.exists(field, key):
@@ -275,7 +276,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class WayOut:
-        """The triangle through which a cylinder gets out the soonest, of those looked at."""
+        """Triangle with the least depth so far through which a cylinder leaves the ground."""
 
         choice: Choice
         depth: scalar
@@ -293,10 +294,10 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def way_out(choice: Choice, data: Data, field: Field, body: Body, extent: vec3):
-        """The choice for a cylinder that is inside so deep that no part of it shows the way out.
+        """Return the choice for a cylinder inside so deep that none of its parts has a contact.
 
-        If its centre is below the surface: the triangle above the centre. Otherwise, of the triangles at which the surface
-        enters it, the one in whose plane it is least deep.
+        If its centre is below the surface: the triangle above the centre. Otherwise, of the triangles at which the
+        surface enters it, the one in whose plane it is least deep.
         """
         centre = wp.transform_get_translation(body.pose)
         under = surface.triangle_at(data, field, centre, wp.max(body.size[0], body.size[1]))
@@ -330,7 +331,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_cylinder(choice: Choice, data: Data, field: Field, body: Body):
-        """Consider all places of a cylinder."""
+        """Consider all contacts of a cylinder."""
         centre = wp.transform_get_translation(body.pose)
         room = wp.max(body.reach, scalar(0.0))
         extent = body.extent + vec3(room, room, room)

@@ -1,4 +1,6 @@
-"""Where an ellipsoid touches a heightfield: its lowest points over triangles, the closest to convex edges and points."""
+"""Contacts of ellipsoids with heightfields: their lowest points over triangles, the closest to convex edges and
+points.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are in the field's frame."""
+    """Return the Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     contacts = field_contact_functions(scalar, ground)
@@ -31,14 +33,14 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, key: wp.vec3i, corners: mat33, centre: vec3,
         least: scalar, distance: scalar, place: vec3, normal: vec3,
     ):  # fmt: skip
-        """Whether an ellipsoid, whose centre and least semi-axis are given, touches an element."""
+        """Return whether an ellipsoid, given by its centre and smallest semi-axis, touches an element."""
         kind = key[0]
         if kind <= UPPER_TRIANGLE:
             # All behind the plane, it is on the other side of a ridge or a peak.
             if distance > scalar(2.0) * wp.dot(normal, centre - corners[0]):
                 return False
             return surface.over_triangle(corners, place + least * normal)
-        # Deeper than this, the place is on the far side of the ellipsoid.
+        # Deeper than this, the contact is on the far side of the ellipsoid.
         if distance < scalar(-2.0) * least or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
         if kind == POINT:
@@ -49,7 +51,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def enters(corners: mat33, body: Body):
-        """Whether an edge, or a point as an edge without length, has a place inside an ellipsoid."""
+        """Return whether an edge, or a point as an edge without length, has a point inside an ellipsoid."""
         q = wp.transform_get_rotation(body.pose)
         start = wp.cw_div(wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(body.pose)), body.size)
         edge = wp.cw_div(wp.quat_rotate_inv(q, corners[1] - corners[0]), body.size)
@@ -60,7 +62,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def in_unit_ball(corners: mat33, body: Body):
-        """A triangle where the ellipsoid is the unit ball about the origin."""
+        """Return a triangle in the frame in which the ellipsoid is the unit ball about the origin."""
         q = wp.transform_get_rotation(body.pose)
         centre = wp.transform_get_translation(body.pose)
         return wp.matrix_from_rows(
@@ -71,7 +73,9 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Found:
-        """The best place so far; and, of the triangles where edges and points have come in, that where it is least deep."""
+        """Best candidate so far; and, of the triangles where edges and points have entered, that with the least
+        depth.
+        """
 
         choice: Choice
         depth: scalar
@@ -79,7 +83,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_rescue(found: Found, data: Data, field: Field, body: Body, key: wp.vec3i):
-        """Consider a triangle in which an ellipsoid is as the way out of it."""
+        """Consider a triangle in which an ellipsoid is as the exit."""
         corners = surface.corners_at(data, field, key)
         up = surface.up_at(data, field, key)
         distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
@@ -114,10 +118,10 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_ellipsoid(choice: Choice, data: Data, field: Field, body: Body):
-        """Consider the places of an ellipsoid: with its centre below the surface only the triangle above that.
+        """Consider the contacts of an ellipsoid: with its centre below the surface only the triangle above that.
 
-        Where edges and points have come in past the middle, so that the nearest way out would be further in, it leaves
-        by the triangle at one of them that is the shallowest.
+        If edges and points have entered past the middle, so that the shortest exit would be further in, it leaves by
+        the adjacent triangle with the least depth.
         """
         centre = wp.transform_get_translation(body.pose)
         under = surface.triangle_at(data, field, centre, wp.max(body.size[0], wp.max(body.size[1], body.size[2])))

@@ -1,11 +1,11 @@
-"""The surface of a heightfield: its points, edges and triangles.
+"""Surface of a heightfield: its points, edges and triangles.
 
-A field of ``rows`` x ``columns`` heights has its points in row order, x along the columns and y along the rows, centred on
-the origin of its frame; its size is (half extent along x, half extent along y, scale of the heights). Each cell has two
-triangles, divided as in MuJoCo along the diagonal from its point of least x and y to that of greatest. The solid side
-is below.
+A field of ``rows`` x ``columns`` heights has its points in row order, x along the columns and y along the rows, centred
+on the origin of its frame; its size is (half extent along x, half extent along y, scale of the heights). Each cell has
+two triangles, divided as in MuJoCo along the diagonal from its point of smallest x and y to that of largest. The solid
+side is below.
 
-An element of the surface belongs to the point of its least row and column and is numbered 6 * point + kind: the
+An element of the surface belongs to the point of its smallest row and column and has the index 6 * point + kind: the
 triangle below the diagonal of the cell that starts there, the one above it, the edges along x, along y and along the
 diagonal, and the point itself.
 """
@@ -29,13 +29,13 @@ KINDS = 6
 
 @functools.cache
 def grid_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. ``shape`` of a field: place of its first height, rows, columns."""
+    """Return the Warp functions for one precision. ``shape`` of a field: offset of its first height, rows, columns."""
     t = warp_types(scalar)
     vec3 = t.vec3
 
     @wp.func
     def spacing(shape: wp.vec3i, size: vec3):
-        """Distances of neighbouring points along x and y."""
+        """Return the distances of neighbouring points along x and y."""
         return vec3(
             scalar(2.0) * size[0] / scalar(shape[2] - 1), scalar(2.0) * size[1] / scalar(shape[1] - 1), scalar(0.0)
         )
@@ -44,7 +44,7 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
     def surface_point(
         height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i, size: vec3, row: int, column: int
     ):
-        """A point of the surface in the field's frame."""
+        """Return a point of the surface in the field's frame."""
         step = spacing(shape, size)
         return vec3(
             scalar(column) * step[0] - size[0],
@@ -54,7 +54,7 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def exists(shape: wp.vec3i, kind: int, row: int, column: int):
-        """Whether the grid has this element: at its last row and column some are missing."""
+        """Return whether the grid has this element: at its last row and column some are missing."""
         result = row >= 0 and column >= 0 and row < shape[1] and column < shape[2]
         if kind != POINT and kind != EDGE_X and row >= shape[1] - 1:
             result = False
@@ -64,9 +64,10 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def element_offset(kind: int, corner: int):
-        """Rows and columns from an element's own point to its corner 0, 1 or 2, triangles counter-clockwise from above.
+        """Return rows and columns from an element's own point to its corner 0, 1 or 2, triangles counter-clockwise from
+        above.
 
-        Corners that it doesn't have repeat its own point.
+        Missing corners repeat its own point.
         """
         offset = wp.vec2i(0, 0)
         if corner == 1:
@@ -85,7 +86,7 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def element_corners(height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i, size: vec3, element: int):
-        """The corners of an element in the field's frame, one a row."""
+        """Return the corners of an element in the field's frame, one a row."""
         kind = element % KINDS
         point = element // KINDS
         row = point // shape[2]
@@ -100,7 +101,7 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def neighbour_offset(index: int):
-        """Rows and columns to the six points that share an edge with one, by index."""
+        """Return rows and columns to the six points that share an edge with one, by index."""
         offset = wp.vec2i(0, 1)
         if index == 1:
             offset = wp.vec2i(1, 1)
@@ -116,7 +117,7 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def opposite_offset(kind: int, side: int):
-        """Rows and columns from an edge's own point to the third corner of the triangle on either side of it."""
+        """Return rows and columns from an edge's own point to the third corner of the triangle on either side of it."""
         offset = wp.vec2i(1, 1)
         if kind == EDGE_X and side == 1:
             offset = wp.vec2i(-1, 0)
@@ -130,7 +131,9 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def triangle_below(shape: wp.vec3i, size: vec3, x: scalar, y: scalar):
-        """The triangle over or under a place in the field's frame, as an element; -1 outside the field's extent."""
+        """Return the triangle over or under a point in the field's frame, as an element; -1 outside the field's
+        extent.
+        """
         step = spacing(shape, size)
         element = int(-1)
         if wp.abs(x) <= size[0] and wp.abs(y) <= size[1] and step[0] > scalar(0.0) and step[1] > scalar(0.0):
@@ -146,10 +149,12 @@ def grid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def index_range(low: scalar, high: scalar, half: scalar, step: scalar, count: int):
-        """First and last index of the points whose elements may lie between two coordinates; empty if last < first."""
+        """Return first and last index of the points whose elements may lie between two coordinates; empty if last <
+        first.
+        """
         result = wp.vec2i(0, -1)
         if step > scalar(0.0) and high >= -half and low <= half:
-            # Kept within the field first: far outside, the conversion to whole numbers isn't defined.
+            # Clamped to the field first: far outside, the conversion to whole numbers isn't defined.
             first = int((wp.max(low, -half) + half) / step)
             last = int((wp.min(high, half) + half) / step)
             result = wp.vec2i(wp.clamp(first, 0, count - 1), wp.clamp(last, 0, count - 1))

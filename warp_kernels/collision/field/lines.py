@@ -14,15 +14,15 @@ import warp as wp
 from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE
 from warp_kernels.types import warp_types
 
-# Lines with a smaller squared sine between them (0.6 degrees) that touch do so at their ends instead.
+# Lines with a smaller squared sine between them (0.6 degrees) touch at their ends instead.
 NEARLY_PARALLEL_SINE_SQUARED = 1.0e-4
 
 
 @functools.cache
 def line_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision.
+    """Return the Warp functions for one precision.
 
-    Contact functions return the distance, the contact's place on the field, and the unit normal from there to the body.
+    Contact functions return the distance, the contact's point on the field, and the unit normal from there to the body.
     """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
@@ -31,7 +31,7 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def unit(v: vec3):
-        """A vector scaled to unit length; +z for the zero vector."""
+        """Return a vector scaled to unit length; +z for the zero vector."""
         square = wp.dot(v, v)
         result = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if square > scalar(1.0e-24):
@@ -40,7 +40,7 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def upward(v: vec3, up: vec3):
-        """A vector or its opposite, the one on the upper side."""
+        """Return a vector or its opposite, the one on the upper side."""
         result = v
         if wp.dot(v, up) < scalar(0.0):
             result = -v
@@ -48,7 +48,9 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ball_contact(kind: int, corners: mat33, centre: vec3, radius: scalar):
-        """A ball (with zero radius, a point) against the plane of a triangle, the line of an edge, or a point."""
+        """Return the contact of a ball (with zero radius, a point) with the plane of a triangle, the line of an edge,
+        or a point.
+        """
         a = corners[0]
         distance = scalar(0.0)
         place = vec3()
@@ -69,7 +71,9 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def line_contact(start: vec3, edge: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
-        """The line of a body's edge or segment, with a radius, across the line of an edge of the field."""
+        """Return the contact of the line of a body's edge or segment, with a radius, across the line of an edge of the
+        field.
+        """
         across = wp.cross(edge, axis)
         normal = unit(upward(across, up))
         delta = centre - start
@@ -82,7 +86,7 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def point_contact(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
-        """The same line over a point of the field."""
+        """Return the contact of the same line over a point of the field."""
         delta = centre + wp.dot(place - centre, axis) * axis - place
         normal = unit(upward(delta, up))
         return wp.dot(normal, delta) - radius, place, normal
@@ -97,16 +101,16 @@ def line_functions(scalar: Any) -> SimpleNamespace:
     )
 
 
-# Newton's method from below the root never passes it, so it ends once rounding stops it: five to ten iterations.
+# Newton's method from below the root never overshoots it, so it ends once rounding stops it: five to ten iterations.
 MAX_ITERATIONS = 40
 NOWHERE = 1.0e30
-# Tangent of an angle that stands for a right one: of a place beside a line that runs along the disc.
+# Tangent of an angle that counts as a right one: of a point next to a line that runs along the disc.
 BESIDE = 1.0e9
 
 
 @functools.cache
 def rim_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     lines = line_functions(scalar)
@@ -114,7 +118,7 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def tangent_of_root(amplitude: scalar, kappa: scalar, offset: scalar):
-        """The least x >= 0 with amplitude x / sqrt(1 + x^2) - kappa x = offset >= 0; -1 if there is none.
+        """Return the smallest x >= 0 with amplitude x / sqrt(1 + x^2) - kappa x = offset >= 0; -1 if there is none.
 
         The left side is concave and, up to its greatest value, rises.
         """
@@ -134,11 +138,13 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def crossing_direction(side: int, edge: vec3, delta: vec3, axis: vec3, radius: scalar) -> vec3:
-        """From the centre of a disc to the point of its rim that is nearest to a line; zero where there is none.
+        """Return the direction from the centre of a disc to the point of its rim that is nearest to a line; zero if
+        there is none.
 
-        edge: unit vector along the line; delta: from the centre to some place on it. Side 1 is that to which the edge
-        goes, 0 that from which it comes. With u along the edge's part across the axis, at an angle f from it, the squared
-        distance changes by cos f (rho^2 r sin f - beta) - zeta v sin f; divided by cos f that is an equation of tan f.
+        edge: unit vector along the line; delta: from the centre to any point on it. Side 1 is that to which the edge
+        goes, 0 that from which it comes. With u along the edge's part across the axis, at an angle f from it, the
+        squared distance changes by cos f (rho^2 r sin f - beta) - zeta v sin f; divided by cos f that is an equation of
+        tan f.
         """
         zeta = wp.dot(edge, axis)
         u = edge - zeta * axis
@@ -163,12 +169,14 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_grad(crossing_direction)
     def adjoint_crossing_direction(side: int, edge: vec3, delta: vec3, axis: vec3, radius: scalar, direction_bar: vec3):
-        """No adjoint: the Newton step from there has the whole derivative, by the implicit function theorem."""
+        """Compute no adjoint: the Newton step from there has the whole derivative, by the implicit function theorem."""
         wp.adjoint[radius] += scalar(0.0) * direction_bar[0]
 
     @wp.func
     def rim_contact(side: int, corners: mat33, up: vec3, centre: vec3, axis: vec3, radius: scalar):
-        """Distance, place on the edge, and normal to the rim; NOWHERE near if no point of that side is nearest."""
+        """Return the distance, point on the edge, and normal to the rim; NOWHERE near if no point of that side is
+        nearest.
+        """
         edge = lines.unit(corners[1] - corners[0])
         start = corners[0]
         found = crossing_direction(side, edge, start - centre, axis, radius)
@@ -193,7 +201,7 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rim_over_point(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
-        """The same for the point of a rim that is nearest to a point of the field outside the cylinder."""
+        """Return the same for the point of a rim that is nearest to a point of the field outside the cylinder."""
         across = place - centre
         outward = lines.unit(across - wp.dot(across, axis) * axis)
         delta = radius * outward - across

@@ -1,7 +1,7 @@
-"""What the ground is like around its points, edges and triangles: where it is convex, what lies over what.
+"""Ground around its points, edges and triangles: convexity, and closest elements.
 
-The ground is a heightfield or a static triangle mesh, of which the folder ``ground`` knows the elements. An element has a key, and the
-number KINDS * number + kind; ``up`` is the side of it on which bodies are.
+The ground is a heightfield or a static triangle mesh, whose elements are defined in the folder ``ground``. An element
+has a key, and the number KINDS * number + kind; ``up`` is its outer side.
 """
 
 import functools
@@ -18,14 +18,16 @@ from warp_kernels.collision.field.lines import NEARLY_PARALLEL_SINE_SQUARED, lin
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
-# Where sharp features touch, the direction from one to the other is lost in rounding, and faces give the normal. They do so
-# as far from their border as this many times the distance that counts as touching.
+# In contacts of sharp features, rounding loses the direction from one to the other, and faces give the normal. They do
+# so within this many times the touching tolerance from their border.
 AROUND_TOUCHING = 4.0
 
 
 @functools.cache
 def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """The type Data, the struct Field and Warp functions of one precision and kind of ground. All is in its frame."""
+    """Return the type Data, the struct Field and Warp functions for one precision and kind of ground. Everything is in
+    its frame.
+    """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     sides = side_functions(scalar)
@@ -36,14 +38,14 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def falls_away(across: vec3, direction: vec3, slack: scalar):
-        """Whether a direction leads against another one, across an edge, by no more than the slack, a sine."""
+        """Return whether a direction leads against another one, across an edge, by no more than the slack, a sine."""
         along = wp.dot(across, direction)
         limit = slack * slack * wp.dot(across, across) * wp.dot(direction, direction)
         return along >= scalar(0.0) or along * along <= limit
 
     @wp.func
     def beside_triangle(corners: mat33, centre: vec3):
-        """Whether a triangle has the place on its plane that is nearest to another one, seen from each of its edges."""
+        """Return whether a triangle contains the foot of a point on its plane, seen from each of its edges."""
         normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
         height = wp.dot(normal, centre - corners[0]) / wp.length(normal)
         inside = bool(True)
@@ -57,16 +59,16 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def over_triangle(corners: mat33, centre: vec3):
-        """Whether a place above a triangle's plane is nearest to its inside."""
+        """Return whether a point above a triangle's plane is nearest to its inside."""
         normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
         return wp.dot(normal, centre - corners[0]) >= scalar(0.0) and beside_triangle(corners, centre)
 
     @wp.func
     def nearest_on_triangle(data: Data, field: Field, corners: mat33, point: vec3, distance: scalar, place: vec3):
-        """Whether the plane of the triangle under a point is as far from it as the surface is, or further.
+        """Return whether the plane of the triangle under a point is as far from it as the surface is, or further.
 
-        place: the foot of the point on the plane, which may be past the triangle: in the ground beyond a hollow edge, in
-        the air beyond a convex one.
+        place: the foot of the point on the plane, which may be past the triangle: in the ground beyond a concave edge,
+        in the air beyond a convex one.
         """
         if distance < scalar(touching) or beside_triangle(corners, point):
             return True
@@ -74,7 +76,7 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def between_ends(corners: mat33, place: vec3, slack: scalar):
-        """Whether a place on an edge's line lies on the edge, or no further beyond it than the slack."""
+        """Return whether a point on an edge's line lies on the edge, or no further beyond it than the slack."""
         edge = corners[1] - corners[0]
         length = wp.length(edge)
         along = wp.dot(place - corners[0], edge) / length
@@ -85,7 +87,9 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, key: wp.vec3i, corners: mat33, point: vec3,
         place: vec3, normal: vec3,
     ):  # fmt: skip
-        """Whether the distance of a point above the surface has a local minimum on an element, at a place there."""
+        """Return whether the distance of a point above the surface has a local minimum on an element, at a given point
+        there.
+        """
         kind = key[0]
         result = wp.dot(normal, elements.up_at(data, field, key)) > scalar(0.0)
         if kind <= UPPER_TRIANGLE:
@@ -106,8 +110,8 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, field: Field, key: wp.vec3i, corners: mat33, normal: vec3,
         slack: scalar,
     ):  # fmt: skip
-        """Whether an edge is convex, and the surface rises to neither side above the plane across the normal by more than
-        the slack, a sine.
+        """Return whether an edge is convex, and the surface rises to neither side above the plane across the normal by
+        more than the slack, a sine.
         """
         first = elements.beyond_side(data, field, key, 0, corners, normal)
         second = elements.beyond_side(data, field, key, 1, corners, normal)
@@ -115,12 +119,16 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def convex_at(data: Data, field: Field, key: wp.vec3i, corners: mat33, normal: vec3):
-        """Whether the surface falls away from an edge to both sides, or lies in the plane across the normal on one."""
+        """Return whether the surface falls away from an edge to both sides, or lies in the plane across the normal on
+        one.
+        """
         return convex_within(data, field, key, corners, normal, scalar(angle))
 
     @wp.func
     def least_sine_squared(distance: scalar, least: scalar):
-        """The squared sine from which on two lines cross; a greater one where they are nearer than the least distance."""
+        """Return the squared sine above which two lines cross; a greater one if they are nearer than the least
+        distance.
+        """
         result = scalar(parallel)
         if distance < least:
             result = scalar(NEARLY_PARALLEL_SINE_SQUARED)
@@ -128,7 +136,9 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def slack_at(distance: scalar, size: scalar):
-        """How far past its ends an edge or a face of a body of some size bears what is at this distance from it."""
+        """Return the distance past its ends within which an edge or a face of a body of some size supports features at
+        this distance.
+        """
         result = scalar(angle) * size
         if wp.abs(distance) < scalar(touching):
             result += scalar(AROUND_TOUCHING) * scalar(touching)
@@ -138,7 +148,7 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def crosses(
         corners: mat33, axis: vec3, half_length: scalar, start: vec3, distance: scalar, place: vec3, on_body: vec3
     ):
-        """Whether two lines that aren't parallel are nearest within an edge and within a body's segment about start."""
+        """Return whether two non-parallel lines are nearest within an edge and within a body's segment about start."""
         edge = corners[1] - corners[0]
         across = wp.cross(edge, axis)
         if wp.length_sq(across) <= least_sine_squared(distance, scalar(touching)) * wp.length_sq(edge):
@@ -148,7 +158,7 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def number_of(field: Field, key: wp.vec3i):
-        """The number of the element with a key."""
+        """Return the number of the element with a key."""
         return KINDS * elements.number_at(field, key) + key[0]
 
     return SimpleNamespace(

@@ -1,10 +1,11 @@
-"""When within a step a body touches a heightfield that it is still apart from.
+"""Time of touch within a step of a body separated from a heightfield.
 
-A body may stand on one place of the field while others come nearer, so the search asks for the place that touches first: the one
-whose distance would be gone soonest at its present rate, of all local minima of the distance. What is at rest, or slides along,
-has no such rate. Each place is a part of a convex body against a convex element, whose distance is a convex function of time, so
-that Newton's method doesn't pass its touch. But new places come up on the way: the foot of a ramp has none on the ramp. A step
-that ends inside of the field therefore goes back, by Newton's method or by halves. A fast body is also looked at where its step ends.
+A body may rest on one point of the field while others approach, so the search finds the candidate that touches first:
+the one whose distance would reach zero soonest at its present rate, of all local minima of the distance. Resting or
+sliding contacts have no such rate. Each candidate is a part of a convex body against a convex element, whose distance
+is a convex function of time, so that Newton's method doesn't overshoot its touch. But new candidates appear during the
+motion: the foot of a ramp has none on the ramp. A step that ends inside of the field therefore goes back, by Newton's
+method or by bisection. A fast body is also tested at the end of its step.
 """
 
 import functools
@@ -21,16 +22,16 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.search import ARRIVED, DONE, MAX_EVALUATIONS, SLOP, START, touch_functions
 from warp_kernels.types import warp_types
 
-# Stages of the search: what the evaluation at the present time is for.
+# Stages of the search: purpose of the evaluation at the present time.
 APPROACH, LOOK_AHEAD, END = 11, 12, 13
-# Largest overlap by which a body is recognised to sink in where it touches [m]. It is evaluated after three times as much: behind a
-# thinner wall it would be free again.
+# Largest penetration at which a body is found to sink in at its contact [m]. It is evaluated after three times as much:
+# behind a thinner wall it would be free again.
 THIN = {wp.float32: 6.0e-5, wp.float64: 2.0e-5}
 
 
 @functools.cache
 def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
-    """Warp functions of one precision and family of bodies on heightfields."""
+    """Return the Warp functions for one precision and family of bodies on heightfields."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     sp = spatial_functions(scalar)
@@ -50,10 +51,11 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
 
     @wp.struct
     class Search:
-        """A search for the touch, with times as fractions of the step.
+        """Search for the touch, with times as fractions of the step.
 
-        time: to evaluate next; free: the last one at which the body was apart; sunk: the first known one at which it was
-        inside; lead: the feature that touches at ``free``, or -1; least: distance below which the body sinks in there.
+        time: to evaluate next; free: the last one at which the body was separated; sunk: the first known one at which
+        it was inside; lead: the feature that touches at ``free``, or -1; least: distance below which the body sinks in
+        there.
         """
 
         stage: int
@@ -65,7 +67,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
 
     @wp.func
     def onward(search: Search, feature: int, distance: scalar, closing: scalar, slop: scalar):
-        """The next evaluation after one at which the body is free."""
+        """Return the next evaluation after one at which the body is free."""
         search.free = search.time
         search.lead = feature
         after = never
@@ -92,7 +94,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
 
     @wp.func
     def backward(search: Search, distance: scalar, closing: scalar, slop: scalar):
-        """The next evaluation after one at which the body is inside of the field."""
+        """Return the next evaluation after one at which the body is inside of the field."""
         search.stage = APPROACH
         search.sunk = search.time
         search.time += distance / wp.max(closing, slop)
@@ -102,7 +104,9 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
 
     @wp.func
     def advance(search: Search, feature: int, distance: scalar, closing: scalar, slop: scalar, fast: bool):
-        """The search after an evaluation. feature: the one that touches first, -1 for none; closing: its rate."""
+        """Return the search after an evaluation. feature: the one that touches first, -1 for none; closing: its
+        rate.
+        """
         if search.stage == START:
             search.stage = DONE
             if feature >= 0 and distance < closing:
@@ -112,7 +116,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
                 search.stage = END
                 search.time = one
         elif search.stage == LOOK_AHEAD and feature >= 0 and distance < search.least:
-            # What only slides along doesn't sink in.
+            # A sliding body doesn't sink in.
             search.stage = DONE
             search.time = search.free
         elif search.stage != LOOK_AHEAD and feature >= 0 and distance < -arrived * slop:
@@ -129,7 +133,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         pose_a: transform, pose_b: transform, start_a: transform, start_b: transform, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, slop: scalar,
     ):  # fmt: skip
-        """How the body moves over the field in a step at its present rate, in the field's frame."""
+        """Return the motion of the body over the field in a step at its present rate, in the field's frame."""
         centre = wp.transform_get_translation(pose_a)
         way = touch.way_of(motion_a, start_a, pose_a, centre, offset_a)
         way -= touch.way_of(motion_b, start_b, pose_b, centre, offset_b)
@@ -147,9 +151,10 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
     ):  # fmt: skip
-        """The fraction of the step at which the contacts of a body and a field are, and the feature that touches then.
+        """Return the fraction of the step at which the contacts of a body and a field are, and the feature that touches
+        then.
 
-        0 where nothing comes nearer, 1 where nothing touches; then, and where the search fails, there is no such feature, -1.
+        0 if nothing approaches, 1 if nothing touches; then, and if the search fails, there is no such feature, -1.
         """
         search = Search()
         search.stage = START
@@ -185,7 +190,9 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
     ):  # fmt: skip
-        """Up to four features of a body and a field, which of the four touches, and the fraction of the step at which they are."""
+        """Return up to four features of a body and a field, which of the four touches, and the fraction of the step at
+        which they are.
+        """
         time, lead = touch_time(
             geometries, packed, a, b, start_a, size_a, start_b, size_b, data, world, motion_a, motion_b, offset_a,
             offset_b, reach, margin,

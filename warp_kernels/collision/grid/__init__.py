@@ -1,1 +1,1 @@
-"""Which bodies are near each other in a world of many: a grid of cells, in time that grows with the number of bodies."""
+"""Broad phase for many bodies: a grid of cells, in time linear in the number of bodies."""

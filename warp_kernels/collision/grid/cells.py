@@ -1,8 +1,8 @@
-"""The grid of cells: its arrays, and which members are in which cell.
+"""Grid of cells: its arrays, and the members of each cell.
 
-Each stands in the cell of its centre, in a list by the cell's hash (Teschner et al. 2003, *Optimized spatial hashing
-for collision detection of deformable objects*). The order within a list depends on the threads; what is found from it
-doesn't.
+Each member is in the cell of its centre, in a list by the cell's hash (Teschner et al. 2003, *Optimized spatial hashing
+for collision detection of deformable objects*). The order within a list depends on the threads; the candidate pairs
+don't.
 """
 
 import functools
@@ -16,29 +16,32 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def grid_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision. A *member* is a geometry that some pair may have, by its place in ``colliding``."""
+    """Return the structs for one precision. A *member* is a geometry of a possible pair, by its index in
+    ``colliding``.
+    """
     vec3 = warp_types(scalar).vec3
 
     @wp.struct
     class Grid:
-        """What decides which members may touch, and where each one's near pairs stand.
+        """Rules of which members may touch, and the offsets of each one's candidate pairs.
 
         Attributes:
             width: of a cell [m].
-            words: words of near bits that each member has for each family: room for 32 pairs each.
-            in_cells: 1 for members that stand in the cells; others are partners of those [member].
+            words: words of broad-phase bits of each member for each family, with a capacity of 32 pairs each.
+            in_cells: 1 for members in the cells; others are partners of those [member].
             is_static: 1 for members that no force moves [member].
             group: collision group bits [member].
             mask: the groups that it collides with [member].
             priority: contact priority [member].
-            takes_larger: 1 where the larger friction of two is the pair's, if both have it so [member].
-            partner_start: where the partners of each member begin in ``partner``, and their end [member + 1].
+            takes_larger: 1 if the pair takes the larger friction of two that both have 1 [member].
+            partner_start: start of the partners of each member in ``partner``, and their end [member + 1].
             partner: geometries that a member is always compared with [partner].
-            partner_rule: how their friction combines, a code of :mod:`warp_kernels.collision.materials` [partner].
-            partner_friction: sliding, torsional and rolling friction where they are stated for the two [partner].
-            excluded_start: where the excluded members of each member begin in ``excluded``, and their end [member + 1].
+            partner_rule: rule that combines their friction, a code of :mod:`warp_kernels.collision.materials`
+                [partner].
+            partner_friction: sliding, torsional and rolling friction if given for the two [partner].
+            excluded_start: start of the excluded members of each member in ``excluded``, and their end [member + 1].
             excluded: members that a member in the cells is never compared with [excluded].
-            family: place of the family of two types among those that there are, at 16 type + other type [16 * 16].
+            family: index of the family of two types among those present, at 16 type + other type [16 * 16].
         """
 
         width: scalar
@@ -59,7 +62,7 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Cells:
-        """Which members are in which cell, as lists by the hash of the cell.
+        """Members of each cell, as lists by the hash of the cell.
 
         Attributes:
             head: first member of each list, -1 for none [bucket, world].
@@ -73,17 +76,17 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class NearPairs:
-        """The near pairs of each world.
+        """Candidate pairs of each world.
 
-        Those of member m of a world w and the family at place f are the first of the ``32 words`` from
-        ``((f num_worlds + w) num_members + m) 32 words`` on, in order of their geometries.
+        Those of member m of a world w and the family of index f are the first of the ``32 words`` from ``((f num_worlds
+        + w) num_members + m) 32 words`` on, in order of their geometries.
 
         Attributes:
             a: first geometry of each pair.
             b: second geometry of each pair.
-            rule: how their friction combines.
-            friction: sliding, torsional and rolling friction where they are stated for the pair.
-            near: a bit for each pair that there is [(f num_members + m) words, world].
+            rule: rule that combines their friction.
+            friction: sliding, torsional and rolling friction if given for the pair.
+            near: a bit for each pair [(f num_members + m) words, world].
         """
 
         a: wp.array(dtype=wp.int32)
@@ -95,21 +98,21 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(Grid=Grid, Cells=Cells, NearPairs=NearPairs)
 
 
-# Cells are counted so far from the world's origin; what lies beyond is in the last one.
+# Range of cells from the world's origin; anything beyond is in the last one.
 FARTHEST = 1.0e9
 
 
 @functools.cache
 def cell_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of cells for one precision."""
+    """Return the Warp functions of cells for one precision."""
     vec3 = warp_types(scalar).vec3
     farthest = scalar(FARTHEST)
 
     @wp.func
     def along(position: scalar, width: scalar):
-        """The cell of a position along one axis."""
+        """Return the cell of a position along one axis."""
         place = wp.floor(position / width)
-        cell = int(0)  # of what is not a number
+        cell = int(0)  # for NaN
         if place >= -farthest and place <= farthest:
             cell = int(place)
         elif place > farthest:
@@ -124,7 +127,7 @@ def cell_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def bucket_of(x: int, y: int, z: int, buckets: int):
-        """The list of a cell; ``buckets`` is a power of two."""
+        """Return the list of a cell; ``buckets`` is a power of two."""
         mixed = wp.uint32(x) * wp.uint32(73856093)
         mixed = mixed ^ (wp.uint32(y) * wp.uint32(19349663)) ^ (wp.uint32(z) * wp.uint32(83492791))
         mixed = mixed ^ (mixed >> wp.uint32(15))
@@ -135,7 +138,7 @@ def cell_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def cell_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that fill the cells, for one precision."""
+    """Return the kernels that fill the cells, for one precision."""
     vec3 = warp_types(scalar).vec3
     f = cell_functions(scalar)
     structs = grid_structs(scalar)
@@ -148,7 +151,7 @@ def cell_kernels(scalar: Any) -> SimpleNamespace:
         cells: Cells,
         constraint_overflow: wp.array(dtype=int),
     ):
-        """Empty the lists, and the count to which pairs without room are added."""
+        """Empty the lists, and the count of dropped pairs."""
         bucket, world = wp.tid()
         cells.head[bucket, world] = -1
         if bucket == 0:

@@ -1,6 +1,7 @@
-"""The near pairs of each body in a grid of cells.
+"""Candidate pairs of each body in a grid of cells.
 
-A pair belongs to the member that reaches farther, which so has to look no farther than twice its own reach, however far others do.
+A pair belongs to the member with the larger reach, which therefore searches no farther than twice its own reach,
+however large that of others is.
 """
 
 import functools
@@ -22,7 +23,7 @@ counts = wp.types.vector(length=len(FAMILIES), dtype=wp.int32)
 
 @functools.cache
 def grid_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that find the near pairs, for one precision."""
+    """Return the kernels that find the candidate pairs, for one precision."""
     t = warp_types(scalar)
     vec3 = t.vec3
     f = cell_functions(scalar)
@@ -35,14 +36,16 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def comes_first(g: int, other: int, geometries: Geometries):
-        """Whether g is the first geometry of a pair: the one of the lower type, or the lower one of two of a type."""
+        """Return whether g is the first geometry of a pair: the one of the lower type, or the lower one of two of a
+        type.
+        """
         if geometries.type[g] == geometries.type[other]:
             return g < other
         return geometries.type[g] < geometries.type[other]
 
     @wp.func
     def combined_rule(member: int, other: int, grid: Grid):
-        """How the friction of two members combines, the first of them the pair's first."""
+        """Return the rule that combines the friction of two members, the first of them the pair's first."""
         rule = int(PRODUCT)
         if grid.priority[member] > grid.priority[other]:
             rule = int(FIRST)
@@ -65,7 +68,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def add_pair(start: int, room: int, count: int, a: int, b: int, rule: int, friction: vec3, pairs: NearPairs):
-        """Put a pair in its place among the ``count`` from ``start`` on; of those without room the last ones are left out."""
+        """Insert a pair in order among the ``count`` from ``start`` on; beyond the capacity the last ones are
+        dropped.
+        """
         at = wp.min(count, room)
         while at > 0 and is_before(a, b, pairs.a[start + at - 1], pairs.b[start + at - 1]):
             if at < room:
@@ -82,11 +87,11 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
 
     @Native(None, 1, "grid").func_native(len(FAMILIES))
     def counted(found: counts, family: int) -> counts:
-        """With one more of a family."""
+        """Return the counts with one more of a family."""
 
     @wp.func
     def start_of(family: int, member: int, world: int, members: int, grid: Grid, pairs: NearPairs):
-        """Where the pairs of a member and a family begin."""
+        """Return the start of the pairs of a member and a family."""
         worlds = pairs.near.shape[1]
         return ((family * worlds + world) * members + member) * grid.words * WORD
 
@@ -103,7 +108,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         pairs: NearPairs,
     ):
-        """Add the pair of two members in the cells, if it is the first one's and they are near. Returns the counts."""
+        """Add the pair of two members in the cells, if it belongs to the first one and they are near. Return the
+        counts.
+        """
         g = colliding[member]
         h = colliding[other]
         reach = geometry_ball[g, world][0]
@@ -148,7 +155,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         pairs: NearPairs,
     ):
-        """Look at all members that may be near one in the cells. Returns the counts."""
+        """Search all members that may be near one in the cells. Return the counts."""
         centre = geometry_centre[colliding[member], world]
         reach = scalar(2.0) * geometry_ball[colliding[member], world][0]
         across = vec3(reach, reach, reach)
@@ -156,7 +163,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         high = f.cell_of(centre + across, grid.width)
         number = float(high[0] - low[0] + 1) * float(high[1] - low[1] + 1) * float(high[2] - low[2] + 1)
         if number > float(colliding.shape[0]):
-            # It reaches so far that there are more cells than members.
+            # Its reach covers more cells than there are members.
             for other in range(colliding.shape[0]):
                 if grid.in_cells[other] == 1:
                     found = look_at(
@@ -168,7 +175,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
                 for z in range(low[2], high[2] + 1):
                     other = cells.head[f.bucket_of(x, y, z, cells.head.shape[0]), world]
                     while other >= 0:
-                        # Cells of the same hash are looked at in their own turn.
+                        # Cells of the same hash are searched in their own turn.
                         if cells.cell[other, world] == wp.vec3i(x, y, z):
                             found = look_at(
                                 member, other, world, found, colliding, geometries, grid, geometry_centre,
@@ -193,7 +200,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         near_pairs: NearPairs,
         constraint_overflow: wp.array(dtype=int),
     ):
-        """The near pairs of each member. Those without room are counted in ``constraint_overflow``, to which is added."""
+        """Find the candidate pairs of each member. Dropped pairs are added to ``constraint_overflow``."""
         member, world = wp.tid()
         members = colliding.shape[0]
         g = colliding[member]

@@ -1,8 +1,10 @@
-"""The way back from points and balls on planes to poses, placements and sizes, by hand: it takes less than half as long as Warp's own.
+"""Hand-written adjoint of points and balls on planes in poses, placements and sizes, in less than half the time of
+Warp's own.
 
-With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r + d/2 - s(d)) n,
-where s is that of lever.py. A force f at a place x turns a link about its origin p by (x - p) x f, and a unit vector v whose adjoint is g by v x g. The adjoint of a
-unit quaternion q that is turned by t is 2 (t, 0) q, along the sphere of unit quaternions.
+With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r
++ d/2 - s(d)) n, where s is :func:`lever_shift` of contact.py. A force f at a point x turns a link about its origin p by
+(x - p) x f, and a unit vector v whose adjoint is g by v x g. The adjoint of a unit quaternion q that is turned by t is
+2 (t, 0) q, along the sphere of unit quaternions.
 """
 
 import functools
@@ -24,7 +26,9 @@ from warp_kernels.variants import looped_over_slots
 
 @functools.cache
 def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernel ``evaluate_on_plane_adjoint`` of one precision, over (slot, world), or worlds if ``looping``."""
+    """Return the kernel ``evaluate_on_plane_adjoint`` for one precision, over (slot, world), or worlds if
+    ``looping``.
+    """
     t = warp_types(scalar)
     vec3, quat, mat33, transform = t.vec3, t.quat, t.mat33, t.transform
     frame = geometry_frame_functions(scalar)
@@ -57,7 +61,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         world: int,
         origin_bar: wp.array2d(dtype=vec3),
     ):
-        """The adjoint of :func:`origin_offset`."""
+        """Add the adjoint of :func:`origin_offset`."""
         tree = int(-1)
         if link >= 0:
             tree = link_tree[link]
@@ -78,7 +82,9 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         geometry_placement_bar: wp.array2d(dtype=transform),
     ):
-        """Of a geometry whose origin is reached by ``shift`` and whose axes by ``turn``, in the world's axes."""
+        """Add the adjoint of a geometry's placement, from those of its origin, ``shift``, and its axes, ``turn``, in
+        the world's axes.
+        """
         q = wp.transform_get_rotation(geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry])
         own_shift = shift
         own_turn = turn
@@ -151,7 +157,9 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
-        """Of ``evaluate_on_plane``, whose results are read; slots of other families are left alone."""
+        """Compute the adjoint of ``evaluate_on_plane``, whose results are read; slots of other families are
+        unchanged.
+        """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return

@@ -1,13 +1,12 @@
-"""Contacts of a plane (geometry a) with spheres, capsules, boxes, convex hulls, cylinders and ellipsoids (geometry
-b).
+"""Contacts of a plane (geometry a) with spheres, capsules, boxes, convex hulls, cylinders and ellipsoids (geometry b).
 
 The plane is the one through the origin of its frame, its solid side below z = 0. Every contact is a ball of some radius
 (zero for a corner, a point of a rim or an ellipsoid's lowest point) against the plane, so the normal is the plane's.
 
-A contact lies midway between the surfaces. One that is found at a distance d ahead of its touch would give the impulse
-a lever that is d/2 too long, by the phase of the touch within the step. The point thus goes to the surface of the other
-body, which touches the plane there. Contacts that rest overlap: theirs stays midway, and the way between both is
-smooth, so that the step has its derivatives there.
+A contact lies midway between the surfaces. One found at a distance d ahead of its touch would give the impulse a lever
+that is d/2 too long, depending on the phase of the touch within the step. The point therefore moves to the surface of
+the other body, which touches the plane there. Resting contacts penetrate: their points stay midway, and the transition
+is smooth, so that the step is differentiable there.
 """
 
 import functools
@@ -21,7 +20,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def plane_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
 
@@ -31,7 +30,9 @@ def plane_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def plane_ball(plane: transform, centre: vec3, radius: scalar):
-        """Distance, point and normal of a ball; the point is midway between the plane and the ball's lowest point."""
+        """Return the distance, point and normal of a ball; the point is midway between the plane and the ball's lowest
+        point.
+        """
         normal = plane_normal(plane)
         distance = wp.dot(normal, centre - wp.transform_get_translation(plane)) - radius
         point = centre - (radius + scalar(0.5) * distance) * normal
@@ -40,19 +41,20 @@ def plane_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(plane_normal=plane_normal, plane_ball=plane_ball)
 
 
-# The distance at which the point has arrived at the surface, as a share of the margin: 0.2 mm with its default.
+# Distance from which the point is on the surface, as a share of the margin: 0.2 mm with its default.
 ARRIVAL = 0.01
 
 
 @functools.cache
 def lever_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     zero, half, one = scalar(0.0), scalar(0.5), scalar(1.0)
     six, ten = scalar(6.0), scalar(10.0)
 
     @wp.func
     def lever_shift(distance: scalar, arrival: scalar):
-        """How far along the normal the point goes from midway: by half of the distance from ``arrival`` on, by nothing below zero.
+        """Return the displacement of the point along the normal from midway: half of the distance from ``arrival`` on,
+        zero below zero.
 
         arrival: [m]; zero leaves all points midway.
         """
@@ -63,7 +65,7 @@ def lever_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def lever_slope(distance: scalar, arrival: scalar):
-        """The derivative of :func:`lever_shift` by the distance."""
+        """Return the derivative of :func:`lever_shift` with respect to the distance."""
         if arrival == zero or distance <= zero:
             return zero
         x = wp.min(distance / arrival, one)

@@ -1,9 +1,9 @@
-"""The ball inside of a convex shape, which is stopped however a hit sets the shape spinning.
+"""Inner ball of a convex shape, which prevents tunnelling however a hit spins the shape.
 
-A contact has one normal and one place for the whole step. A body that is hit off its centre and then turns by a radian or more
-within the step leaves that place, and its centre goes on through what is thin. So where the ball of a shape, fast or spinning, would
-get into the other shape, the pair has one more contact: the ball against the plane of the touch. Its lever is along the normal,
-and it adds no spin. Where the other contacts hold the body off, it carries nothing.
+A contact has one normal and one point for the whole step. A body that is hit off its centre and then turns by a radian
+or more within the step leaves that point, and its centre passes through thin geometry. So if the ball of a fast or
+spinning shape would enter the other shape, the pair has one more contact: the ball against the plane of the touch. Its
+lever is along the normal, and it adds no spin. If the other contacts stop the body, it has no impulse.
 """
 
 import functools
@@ -16,17 +16,18 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CONVEX, CYLINDER, SPHERE, warp_types
 
-# What marks such a contact in ``slot_feature``; beside it stands the feature of the pair that gives the plane.
+# Mark of such a contact in ``slot_feature``, combined with the feature of the pair that gives the plane.
 INNER_BALL = 64
-# Whose ball it is.
+# Side of the ball.
 NEITHER, OF_A, OF_B = range(3)
-# Rotation within a step [rad] from which on the distance of a pair is no convex function of time, so that a touch may be missed.
+# Rotation within a step [rad] beyond which the distance of a pair is no convex function of time, so that a touch may be
+# missed.
 SPINNING = 0.5
 
 
 @functools.cache
 def inner_ball_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision, for pairs of convex shapes."""
+    """Return the Warp functions for one precision, for pairs of convex shapes."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     sp = spatial_functions(scalar)
@@ -36,7 +37,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ball_centre(geometries: Geometries, packed: PackedShapes, g: int, size: vec3):
-        """In the geometry's frame."""
+        """Return the ball's centre in the geometry's frame."""
         centre = vec3()
         if geometries.type[g] == CONVEX:
             centre = wp.cw_mul(size, packed.ball_centre[g])
@@ -44,7 +45,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ball_radius(geometries: Geometries, packed: PackedShapes, g: int, size: vec3):
-        """Of a stretched convex mesh that of a smaller ball, which is inside too."""
+        """Return the ball's radius; for a scaled convex mesh that of a smaller ball, which is inside too."""
         kind = geometries.type[g]
         radius = wp.min(wp.abs(size[0]), wp.min(wp.abs(size[1]), wp.abs(size[2])))
         if kind == SPHERE or kind == CAPSULE:
@@ -57,7 +58,9 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def side_of_ball(geometries: Geometries, packed: PackedShapes, a: int, b: int, size_a: vec3, size_b: vec3):
-        """The side with the larger ball. A sphere is its own ball: pairs with one have no use for another contact."""
+        """Return the side with the larger ball. A sphere is its own ball: pairs with one have no use for another
+        contact.
+        """
         side = int(OF_B)
         if geometries.type[a] == SPHERE or geometries.type[b] == SPHERE:
             side = NEITHER
@@ -67,7 +70,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def box_around(geometries: Geometries, packed: PackedShapes, g: int, size: vec3):
-        """Centre and half extents of the box around a geometry along the axes of its frame."""
+        """Return centre and half extents of the box around a geometry along the axes of its frame."""
         kind = geometries.type[g]
         centre = vec3()
         extents = size
@@ -82,7 +85,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def enters(start: vec3, end: vec3, extents: vec3):
-        """Whether a straight path from outside gets into a box about the origin."""
+        """Return whether a straight path from outside enters a box about the origin."""
         first = scalar(-1.0)
         last = scalar(one)
         for axis in range(3):
@@ -99,7 +102,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def spins(motion_a: spatial, motion_b: spatial):
-        """Whether one side turns so far that the search for a touch may miss it."""
+        """Return whether one side turns so far that the search for a touch may miss it."""
         return wp.max(wp.length(sp.angular(motion_a)), wp.length(sp.angular(motion_b))) > scalar(SPINNING)
 
     @wp.func
@@ -108,7 +111,9 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         ball_pose: transform, other_pose: transform, ball_motion: spatial, other_motion: spatial,
         ball_offset: vec3, other_offset: vec3,
     ):  # fmt: skip
-        """Whether the front of a ball, by its present velocity, gets into the box around the other shape within the step."""
+        """Return whether the front of a ball, at its present velocity, enters the box around the other shape within the
+        step.
+        """
         centre = wp.transform_point(ball_pose, ball_centre(geometries, packed, ball, ball_size))
         radius = ball_radius(geometries, packed, ball, ball_size)
         way = sp.point_velocity(ball_motion, centre - ball_offset)
@@ -127,7 +132,9 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, size_a: vec3, size_b: vec3, pose_a: transform,
         pose_b: transform, motion_a: spatial, motion_b: spatial, offset_a: vec3, offset_b: vec3,
     ):  # fmt: skip
-        """Whether the larger ball needs a contact in this step, from poses at its beginning and the motions within it."""
+        """Return whether the larger ball needs a contact in this step, from poses at its beginning and the motions
+        within it.
+        """
         side = side_of_ball(geometries, packed, a, b, size_a, size_b)
         needed = False
         if side == OF_A:
@@ -145,7 +152,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, size_a: vec3, size_b: vec3, pose_a: transform,
         pose_b: transform, distance: scalar, point: vec3, normal: vec3,
     ):  # fmt: skip
-        """Distance and point of the larger ball's contact with the plane in which the other shape has this contact."""
+        """Return the distance and point of the larger ball's contact with the plane of the other shape's contact."""
         gap = distance
         place = point
         if side_of_ball(geometries, packed, a, b, size_a, size_b) == OF_A:
@@ -165,7 +172,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, size_a: vec3, size_b: vec3, pose_a: transform,
         pose_b: transform, distance: scalar, point: vec3, normal: vec3,
     ):  # fmt: skip
-        """Whether the centre of the larger ball is on its own side of that plane."""
+        """Return whether the centre of the larger ball is on its own side of that plane."""
         gap, _place = ball_contact(
             geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
         )  # fmt: skip

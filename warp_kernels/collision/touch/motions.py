@@ -1,4 +1,4 @@
-"""How the two sides of a contact move within a step, for contacts that are where a pair touches."""
+"""Motions of the two sides of a contact within a step, for contacts at the time of touch."""
 
 import functools
 from types import SimpleNamespace
@@ -12,7 +12,9 @@ from warp_kernels.variants import looped_over_slots
 
 @functools.cache
 def slot_motion_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernel ``slot_motions`` of one precision, over (slot, world), or worlds if ``looping``; differentiated by Warp's own adjoint."""
+    """Return the kernel ``slot_motions`` for one precision, over (slot, world), or worlds if ``looping``;
+    differentiated by Warp's own adjoint.
+    """
     t = warp_types(scalar)
     spatial = t.spatial
     module = kernel_module("collision.touch", scalar, looping=looping, inlined=True)
@@ -65,8 +67,8 @@ def slot_motion_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         slot_motion_a: wp.array2d(dtype=spatial),
         slot_motion_b: wp.array2d(dtype=spatial),
     ):
-        """How the links of each contact move in a step at their present velocities: rotation vector and way of the point
-        at the origin of their tree. Slots without a time are left alone.
+        """Compute the motion of each contact's links in a step at their present velocities: rotation vector and
+        displacement of the point at the origin of their tree. Slots without a time are unchanged.
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:

@@ -1,13 +1,12 @@
-"""When within a step a pair touches that is still apart, the poses and contacts of that moment, and which contacts
-are kept.
+"""Time of touch within a step of a separated pair, its poses and contacts at that time, and the contacts to keep.
 
-A contact that is found ahead of its touch acts along a normal. That of the present pose is wrong for what slides past:
-a box on flush tiles has the side of the next tile ahead of it, a ball that passes an edge has the edge. So the pair is
-moved by its present velocity, which holds what all contacts of the step before have left of it, to where it touches, or
-to the end of the step.
+A contact found ahead of its touch acts along a normal. That of the present pose is wrong for a sliding body: a box on
+flush tiles has the side of the next tile ahead of it, a ball that passes an edge has the edge. So the pair is moved by
+its present velocity, which includes the effect of all contacts of the previous step, to its touch, or to the end of the
+step.
 
-Moved along a straight line, the signed distance of two convex shapes is a convex function of time. Newton's method from
-the present pose therefore doesn't pass the first touch, and where the distance begins to grow there is none
+For straight motion, the signed distance of two convex shapes is a convex function of time. Newton's method from the
+present pose therefore doesn't overshoot the first touch, and once the distance begins to grow there is none
 (conservative advancement: Mirtich, *Impulse-based Dynamic Simulation of Rigid Body Systems*, 1996).
 """
 
@@ -24,11 +23,11 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def slot_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
 
     @wp.func
     def nearest_first(k: int, nearest: int):
-        """The k-th of a pair's features, the nearest before the others."""
+        """Return the k-th of a pair's features, the nearest before the others."""
         which = k
         if k == 0:
             which = nearest
@@ -38,7 +37,7 @@ def slot_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def farthest(slot_gap: wp.array2d(dtype=scalar), slot_lead: wp.array2d(dtype=wp.int32), gap: scalar, world: int):
-        """The slot of the largest gap that is larger than ``gap``, -1 for none.
+        """Return the slot of the largest gap that is larger than ``gap``, -1 for none.
 
         Of equal gaps, which all contacts of a pair have, the last slot whose contact isn't its pair's nearest.
         """
@@ -61,19 +60,18 @@ def slot_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(nearest_first=nearest_first, farthest=farthest)
 
 
-# Stages of the search: what the evaluation at the present time is for.
+# Stages of the search: purpose of the evaluation at the present time.
 START, APPROACH, LOOK_AHEAD, PLACE, DONE = range(5)
 MAX_EVALUATIONS = 24
-# Overlap that is taken for none, as a share of the distance within which contacts are looked for: bodies lie inside of what they
-# rest on by less.
+# Negligible penetration, as a share of the distance within which contacts are searched: resting bodies penetrate less.
 SLOP = 1.0e-3
-# Where Newton's method has arrived at a touch, as a share of the slop: about 1e-9 m, and what rounding leaves of it.
+# Tolerance of Newton's method at a touch, as a share of the slop: about 1e-9 m, plus rounding.
 ARRIVED = {wp.float32: 0.05, wp.float64: 5.0e-5}
 
 
 @functools.cache
 def touch_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     sp = spatial_functions(scalar)
@@ -83,14 +81,18 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def moved(pose: transform, motion: spatial, offset: vec3):
-        """A geometry's pose after its centre moved straight, and it turned about that. offset: origin of its tree."""
+        """Return a geometry's pose after a straight motion of its centre, and a rotation about that. offset: origin of
+        its tree.
+        """
         centre = wp.transform_get_translation(pose)
         turn = rotation_exp(sp.angular(motion))
         return transform(centre + sp.point_velocity(motion, centre - offset), turn * wp.transform_get_rotation(pose))
 
     @wp.func
     def way_of(motion: spatial, start: transform, pose: transform, point: vec3, offset: vec3):
-        """How far a whole step moves the material point that is at ``point`` once a geometry came from start to pose."""
+        """Return the displacement in a whole step of the material point that is at ``point`` once a geometry came from
+        start to pose.
+        """
         gone = wp.transform_get_translation(pose) - wp.transform_get_translation(start)
         return sp.point_velocity(motion, point - gone - offset)
 
@@ -108,10 +110,11 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         offset_a: vec3,
         offset_b: vec3,
     ):
-        """Point, way apart and distance before both moved: with these, a row's velocity takes the pair to where it is now.
+        """Return point, displacement apart and distance before both moved: with these, a row's velocity moves the pair
+        to its present pose.
 
-        Each side is acted on where it is touched as seen from its centre, by which the lever is that of the touch. way
-        apart: from the place on a to that on b; the point is midway.
+        Each side is acted on at its touching point relative to its centre, so that the lever is that of the touch.
+        Displacement apart: from the point on a to that on b; the point is midway.
         """
         gone_a = wp.transform_get_translation(pose_a) - wp.transform_get_translation(start_a)
         gone_b = wp.transform_get_translation(pose_b) - wp.transform_get_translation(start_b)
@@ -121,7 +124,9 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def after_approach(count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):
-        """What follows an evaluation on the way to the touch, where ``touch`` is the last time at which the pair was apart."""
+        """Return the stage after an evaluation before the touch, where ``touch`` is the last time at which the pair was
+        apart.
+        """
         stage = int(APPROACH)
         if count > MAX_EVALUATIONS:
             stage = PLACE
@@ -133,7 +138,7 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
             stage = PLACE
             time = one
         elif wp.abs(distance) <= arrived * slop or (time == zero and distance < zero):
-            # Where they overlap at present they touch now, and not before.
+            # If they penetrate at present they touch now, and not before.
             stage = LOOK_AHEAD
             touch = time
             time = wp.min(time + scalar(3.0) * slop / closing, one)
@@ -148,9 +153,9 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def advance(stage: int, count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):
-        """The next stage, the time to evaluate for it, and a time before the touch, all as fractions of the step.
+        """Return the next stage, its time of evaluation, and a time before the touch, all as fractions of the step.
 
-        distance: of the pair, moved to ``time``. closing: by how much it shrinks in a whole step at this rate. The last
+        distance: of the pair, moved to ``time``. closing: its decrease in a whole step at this rate. The last
         evaluation, at PLACE, is where the contacts are.
         """
         following = int(DONE)
@@ -160,7 +165,7 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         elif stage == LOOK_AHEAD:
             following = PLACE
             time = one
-            # What only slides along the other doesn't sink into it.
+            # A body that only slides along the other doesn't sink in.
             if distance < -slop:
                 time = touch
         return following, time, touch

@@ -1,1 +1,1 @@
-"""What bodies lie on: heightfields and static triangle meshes, with functions of the same names for both."""
+"""Ground: heightfields and static triangle meshes, with functions of the same names for both."""

@@ -1,4 +1,4 @@
-"""The elements of a heightfield: where they are, what lies beside them, and what is under a place.
+"""Elements of a heightfield: their geometry, their neighbours, and the element under a point.
 
 A key is the kind of an element, and the row and the column of the point that it belongs to.
 """
@@ -17,7 +17,9 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def heightfield_functions(scalar: Any) -> SimpleNamespace:
-    """The type of the data, the struct Field and Warp functions of one precision. All is in the field's frame."""
+    """Return the type of the data, the struct Field and Warp functions for one precision. Everything is in the field's
+    frame.
+    """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     grid = grid_functions(scalar)
@@ -28,7 +30,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Field:
-        """A heightfield: ``shape`` is the place of its first height, rows, columns; ``row`` that of the parameters."""
+        """Heightfield: ``shape`` is the offset of its first height, rows, columns; ``row`` that of the parameters."""
 
         shape: wp.vec3i
         size: vec3
@@ -36,7 +38,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_of(geometries: Geometries, geometry: int, size: vec3, data: Data, world: int):
-        """The heightfield of a geometry."""
+        """Return the heightfield of a geometry."""
         field = Field()
         field.shape = geometries.field_shape[geometry]
         field.size = size
@@ -45,39 +47,41 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def number_at(field: Field, key: wp.vec3i):
-        """The number of the point that an element belongs to."""
+        """Return the index of the point that an element belongs to."""
         return key[1] * field.shape[2] + key[2]
 
     @wp.func
     def key_of(field: Field, element: int):
-        """The key of an element, KINDS * number + kind."""
+        """Return the key of an element, KINDS * number + kind."""
         point = element // KINDS
         row = point // field.shape[2]
         return wp.vec3i(element % KINDS, row, point - row * field.shape[2])
 
     @wp.func
     def corners_of(data: Data, field: Field, element: int):
-        """The corners of an element, one a row; those that it doesn't have repeat its own point."""
+        """Return the corners of an element, one a row; missing ones repeat its own point."""
         return grid.element_corners(data, field.row, field.shape, field.size, element)
 
     @wp.func
     def corners_at(data: Data, field: Field, key: wp.vec3i):
-        """The same of the element with a key."""
+        """Return the corners of the element with a key."""
         return corners_of(data, field, KINDS * number_at(field, key) + key[0])
 
     @wp.func
     def up_of(data: Data, field: Field, element: int):
-        """The side of an element on which bodies are."""
+        """Return the outer side of an element."""
         return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
 
     @wp.func
     def up_at(data: Data, field: Field, key: wp.vec3i):
-        """The same of the element with a key."""
+        """Return the outer side of the element with a key."""
         return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
 
     @wp.func
     def beyond_side(data: Data, field: Field, key: wp.vec3i, side: int, corners: mat33, normal: vec3):
-        """:func:`beyond` for the direction across an edge into the triangle on one side of it; 1 at the border."""
+        """Return :func:`beyond` for the direction across an edge into the triangle on one side of it; 1 at the
+        border.
+        """
         offset = grid.opposite_offset(key[0], side)
         r = key[1] + offset[0]
         c = key[2] + offset[1]
@@ -91,7 +95,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def least_beyond_neighbours(data: Data, field: Field, key: wp.vec3i, point: vec3, normal: vec3):
-        """The least :func:`beyond` of the edges of a point."""
+        """Return the least :func:`beyond` of the edges of a point."""
         least = scalar(1.0)
         for index in range(6):
             offset = grid.neighbour_offset(index)
@@ -104,12 +108,12 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def triangle_at(data: Data, field: Field, place: vec3, depth: scalar):
-        """The triangle over or under a place, as an element, however deep; -1 outside the field's extent."""
+        """Return the triangle over or under a point, as an element, however deep; -1 outside the field's extent."""
         return grid.triangle_below(field.shape, field.size, place[0], place[1])
 
     @wp.func
     def rows_and_columns(field: Field, centre: vec3, extent: vec3):
-        """First and last row, first and last column of the elements within half extents of a place."""
+        """Return first and last row, first and last column of the elements within half extents of a point."""
         step = grid.spacing(field.shape, field.size)
         low = centre - extent
         high = centre + extent
@@ -119,7 +123,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def top_of_cell(data: Data, field: Field, row: int, column: int):
-        """Greatest z of the points of the elements that belong to a point."""
+        """Return the greatest z of the points of the elements that belong to a point."""
         top = scalar(-1.0e30)
         for i in range(2):
             for j in range(2):
@@ -130,7 +134,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def folded(data: Data, field: Field, key: wp.vec3i, corners: mat33):
-        """Whether an edge is convex at all: most edges of a gentle surface hardly are, or not."""
+        """Return whether an edge is convex at all: most edges of a gentle surface hardly are, or not."""
         offset = grid.opposite_offset(key[0], 0)
         r = key[1] + offset[0]
         c = key[2] + offset[1]
@@ -144,7 +148,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def above_ground(data: Data, field: Field, place: vec3):
-        """Whether a place lies above the surface, or beyond its border."""
+        """Return whether a point lies above the surface, or beyond its border."""
         under = grid.triangle_below(field.shape, field.size, place[0], place[1])
         if under < 0:
             return True
@@ -153,7 +157,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def exists(field: Field, key: wp.vec3i):
-        """Whether the grid has this element: at its last row and column some are missing."""
+        """Return whether the grid has this element: at its last row and column some are missing."""
         return grid.exists(field.shape, key[0], key[1], key[2])
 
     return SimpleNamespace(

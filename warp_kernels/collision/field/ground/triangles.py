@@ -1,10 +1,12 @@
-"""The elements of a static triangle mesh: where they are, what lies beside them, and which triangle is near a place.
+"""Elements of a static triangle mesh: their geometry, their neighbours, and the triangle near a point.
 
-The mesh is one-sided: the side to which its triangles turn counter-clockwise is outside. Its elements are numbered within the mesh:
-triangles first, then edges, then points. Of edges only convex ones are listed, of points only those that no plane has all around:
-others have no effect, see sim/model/triangles.py. A key is the kind of an element, its number, and 0.
+The mesh is one-sided: the side to which its triangles turn counter-clockwise is outside. Its elements have indices
+within the mesh: triangles first, then edges, then points. Only convex edges are listed, and only points that aren't
+coplanar with all their neighbours: others have no effect, see sim/model/triangles.py. A key is the kind of an element,
+its number, and 0.
 
-A tree of boxes around the triangles, ``bvh``, finds those near a place. Each edge and point belongs to one of its triangles.
+A tree of boxes around the triangles, ``bvh``, finds those near a point. Each edge and point belongs to one of its
+triangles.
 """
 
 import functools
@@ -18,15 +20,18 @@ from warp_kernels.collision.field.ground.sides import side_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
-# Places whose squared distances differ by less than this share are equally near: on the edge between two triangles.
+# Triangles whose squared distances differ by less than this share are equally near: the point is on the edge between
+# two.
 EQUALLY_NEAR = 1.0e-6
-# What boxes are larger by, relative to the place's coordinates: those of the tree are in single precision.
+# Enlargement of boxes, relative to the point's coordinates: those of the tree are in single precision.
 ROUNDING = 1.0e-6
 
 
 @functools.cache
 def triangle_functions(scalar: Any) -> SimpleNamespace:
-    """The type of the data, the struct Field and Warp functions of one precision. All is in the mesh's frame."""
+    """Return the type of the data, the struct Field and Warp functions for one precision. Everything is in the mesh's
+    frame.
+    """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     sides = side_functions(scalar)
@@ -36,7 +41,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Field:
-        """A mesh: ``extent`` is its first element among those of all meshes, and its numbers of triangles and edges."""
+        """Mesh: ``extent`` is its first element among those of all meshes, and its numbers of triangles and edges."""
 
         bvh: wp.uint64
         extent: wp.vec3i
@@ -44,7 +49,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_of(geometries: Geometries, geometry: int, size: vec3, data: Data, world: int):
-        """The mesh of a geometry."""
+        """Return the mesh of a geometry."""
         field = Field()
         field.bvh = data.bvh[geometry]
         field.extent = data.extent[geometry]
@@ -53,12 +58,12 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def number_at(field: Field, key: wp.vec3i):
-        """The number of an element."""
+        """Return the number of an element."""
         return key[1]
 
     @wp.func
     def key_at(field: Field, number: int):
-        """The key of the element with a number."""
+        """Return the key of the element with a number."""
         kind = POINT
         if number < field.extent[1]:
             kind = LOWER_TRIANGLE
@@ -68,7 +73,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def key_of(field: Field, element: int):
-        """The key of an element, KINDS * number + kind."""
+        """Return the key of an element, KINDS * number + kind."""
         return wp.vec3i(element % KINDS, element // KINDS, 0)
 
     @wp.func
@@ -82,12 +87,12 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def corners_of(data: Data, field: Field, element: int):
-        """The corners of an element, one a row; those that it doesn't have repeat its first."""
+        """Return the corners of an element, one a row; missing ones repeat its first."""
         return corners_with(data, field, element // KINDS)
 
     @wp.func
     def corners_at(data: Data, field: Field, key: wp.vec3i):
-        """The same of the element with a key."""
+        """Return the corners of the element with a key."""
         return corners_with(data, field, key[1])
 
     @wp.func
@@ -97,17 +102,19 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def up_of(data: Data, field: Field, element: int):
-        """The side of an element on which bodies are: the mean of the normals around it."""
+        """Return the outer side of an element: the mean of the normals around it."""
         return up_with(data, field, element // KINDS)
 
     @wp.func
     def up_at(data: Data, field: Field, key: wp.vec3i):
-        """The same of the element with a key."""
+        """Return the outer side of the element with a key."""
         return up_with(data, field, key[1])
 
     @wp.func
     def beyond_side(data: Data, field: Field, key: wp.vec3i, side: int, corners: mat33, normal: vec3):
-        """:func:`beyond` for the direction across an edge into the triangle on one side of it; 1 at the border."""
+        """Return :func:`beyond` for the direction across an edge into the triangle on one side of it; 1 at the
+        border.
+        """
         code = data.beside[field.extent[0] + key[1]][side]
         result = one
         if code >= 0:
@@ -119,7 +126,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def least_beyond_neighbours(data: Data, field: Field, key: wp.vec3i, point: vec3, normal: vec3):
-        """The least :func:`beyond` of the edges of a point."""
+        """Return the least :func:`beyond` of the edges of a point."""
         around = data.beside[field.extent[0] + key[1]]
         least = one
         for k in range(around[0], around[1]):
@@ -129,21 +136,21 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def box_low(field: Field, centre: vec3, extent: vec3):
-        """The lower corner of a box in the frame of the tree."""
+        """Return the lower corner of a box in the frame of the tree."""
         low = wp.cw_div(centre - extent, field.size)
         room = scalar(ROUNDING) * (wp.length(wp.cw_div(centre, field.size)) + wp.length(wp.cw_div(extent, field.size)))
         return wp.vec3(wp.float32(low[0] - room), wp.float32(low[1] - room), wp.float32(low[2] - room))
 
     @wp.func
     def box_high(field: Field, centre: vec3, extent: vec3):
-        """The upper one."""
+        """Return the upper corner of a box in the frame of the tree."""
         high = wp.cw_div(centre + extent, field.size)
         room = scalar(ROUNDING) * (wp.length(wp.cw_div(centre, field.size)) + wp.length(wp.cw_div(extent, field.size)))
         return wp.vec3(wp.float32(high[0] + room), wp.float32(high[1] + room), wp.float32(high[2] + room))
 
     @wp.func
     def nearest_place(corners: mat33, p: vec3):
-        """The place of a triangle that is nearest to another one (Ericson 2005, 5.1.5)."""
+        """Return the point of a triangle closest to another point (Ericson 2005, 5.1.5)."""
         a = corners[0]
         ab = corners[1] - a
         ac = corners[2] - a
@@ -173,7 +180,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def past_border(data: Data, field: Field, triangle: int, corners: mat33, place: vec3):
-        """Whether a place lies beyond an edge of a triangle that no other one shares."""
+        """Return whether a point lies beyond a border edge of a triangle."""
         borders = data.beside[field.extent[0] + triangle][0]
         normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
         for k in range(3):
@@ -185,10 +192,11 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def triangle_at(data: Data, field: Field, place: vec3, depth: scalar):
-        """The triangle nearest to a place, as an element, if it is nearer than the depth; otherwise -1, and -1 beyond a border.
+        """Return the triangle nearest to a point, as an element, if it is nearer than the depth; otherwise -1, and -1
+        beyond a border.
 
-        Of triangles that are equally near, on both sides of an edge, the one that faces the place most: its plane tells on
-        which side of the surface the place is (Baerentzen and Aanaes 2005).
+        Of triangles that are equally near, on both sides of an edge, the one that faces the point most: its plane
+        decides on which side of the surface the point is (Baerentzen and Aanaes 2005).
         """
         least = depth * depth
         facing = zero
@@ -215,7 +223,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def pierced(corners: mat33, start: vec3, end: vec3):
-        """Whether a way from outside to inside passes through a triangle."""
+        """Return whether a path from outside to inside passes through a triangle."""
         normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
         above = wp.dot(normal, start - corners[0])
         below = wp.dot(normal, end - corners[0])
@@ -229,12 +237,12 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def folded(data: Data, field: Field, key: wp.vec3i, corners: mat33):
-        """Whether an edge is convex: all that are listed are."""
+        """Return whether an edge is convex: all that are listed are."""
         return True
 
     @wp.func
     def above_ground(data: Data, field: Field, place: vec3):
-        """Places past a triangle say nothing of its neighbours."""
+        """Return false: points past a triangle say nothing about its neighbours."""
         return True
 
     return SimpleNamespace(

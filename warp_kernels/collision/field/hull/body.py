@@ -1,4 +1,4 @@
-"""A box or a convex mesh over a heightfield, and what of the field is within its reach."""
+"""Box or convex mesh over a heightfield, and the part of the field within its reach."""
 
 import functools
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     surface = surface_functions(scalar, ground)
@@ -24,7 +24,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Hull:
-        """A box or a convex mesh in the field's frame."""
+        """Box or convex mesh in the field's frame."""
 
         ranges: Ranges
         scale: vec3
@@ -32,12 +32,13 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Bounds:
-        """What is within reach of a hull.
+        """Reach of a hull.
 
-        ``low`` and ``high``: the box around the hull in its own frame, the reach added. ``bottom``: the lowest z of the field
-        that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field there. Of a
-        mesh: ``top`` is below ``bottom`` where no triangle is within reach. ``middle`` and ``extent``: the box around the hull
-        in the field's frame, the reach added; ``depth``: how far inside of a mesh a vertex is noticed.
+        ``low`` and ``high``: the box around the hull in its own frame, the reach added. ``bottom``: the lowest z of the
+        field that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field
+        there. Of a mesh: ``top`` is below ``bottom`` if no triangle is within reach. ``middle`` and ``extent``: the box
+        around the hull in the field's frame, the reach added; ``depth``: maximum depth at which a vertex inside a mesh
+        is found.
         """
 
         low: vec3
@@ -61,7 +62,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def radius_of(extent: wp.vec4i, scale: vec3, vertices: places):
-        """The distance of the farthest vertex from the hull's origin."""
+        """Return the distance of the farthest vertex from the hull's origin."""
         square = scalar(0.0)
         for code in range(extent[1]):
             square = wp.max(square, wp.length_sq(wp.cw_mul(vertices[extent[0] + code], scale)))

@@ -1,8 +1,8 @@
-"""Where a box or a convex mesh touches a heightfield, and which few of these places carry it.
+"""Candidate contacts of a box or a convex mesh with a heightfield, and the selection of up to four.
 
-Its vertices stand on triangles, its faces lie on points, its edges cross edges of the surface. A face touches a point, and
-an edge an edge, whose other neighbours are below: where the normal lies between those of the faces on both sides. So a
-flat or hollow surface is felt by vertices alone.
+Vertices touch triangles, faces touch points, edges cross edges of the surface. A face touches a point, and an edge an
+edge, with lower neighbours: the normal lies between those of the faces on both sides. So only vertices touch a flat or
+concave surface.
 """
 
 import functools
@@ -26,7 +26,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     structs = collision_structs(scalar)
@@ -47,7 +47,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
         packed: PackedShapes,
     ):  # fmt: skip
-        """The best of all places of a hull in one stage."""
+        """Return the best of all candidates of a hull in one stage."""
         for code in range(hull.ranges.num_vertices):
             vertex = wp.transform_point(hull.pose, hulls.vertex(hull.ranges, hull.scale, packed.vertices, code))
             if vertex[2] - bounds.room <= bounds.top:
@@ -86,7 +86,9 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
         pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
     ):  # fmt: skip
-        """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
+        """Return the feature within reach that touches first, -1 for none, its distance, and the decrease of that in a
+        step.
+        """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
         field = surface.field_of(geometries, b, size_b, data, world)
@@ -102,10 +104,10 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Up to four features within reach in ascending order, with -1 for those that are missing.
+        """Return up to four features within reach in ascending order, with -1 for missing ones.
 
-        The deepest, then those that span most area, seen from above. lead: a feature that is one of them in any case, or
-        -1. fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
+        The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
+        fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)

@@ -24,7 +24,7 @@ EDGE_KINDS = KINDS - EDGE_X
 
 @functools.cache
 def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """The struct Ranges and Warp functions of one precision. Poses are in the field's frame."""
+    """Return the struct Ranges and Warp functions for one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     surface = surface_functions(scalar, ground)
@@ -35,7 +35,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.struct
     class Ranges:
-        """Where a hull lies in the packed arrays."""
+        """Ranges of a hull in the packed arrays."""
 
         first_vertex: int
         num_vertices: int
@@ -73,7 +73,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def element_of(ranges: Ranges, feature: int):
-        """The element of the field that a feature is of."""
+        """Return the element of the field of a feature."""
         point = feature // number_of_parts(ranges)
         part = feature - point * number_of_parts(ranges)
         kind = part % KINDS
@@ -86,7 +86,9 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def corners_of(ranges: Ranges, feature: int, packed: PackedShapes):
-        """The vertices of a feature's part: one, three of a face that are far from each other, or both ends of an edge."""
+        """Return the vertices of a feature's part: one, three of a face that are far from each other, or both ends of
+        an edge.
+        """
         part = feature % number_of_parts(ranges)
         face = part - face_part(ranges, 0)
         edge = part - edge_part(ranges, 0, EDGE_X)
@@ -103,7 +105,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def vertex(ranges: Ranges, scale: vec3, vertices: wp.array(dtype=vec3), code: int):
-        """A vertex in the hull's frame; the origin for the code -1."""
+        """Return a vertex in the hull's frame; the origin for the code -1."""
         result = vec3()
         if code >= 0:
             result = wp.cw_mul(vertices[ranges.first_vertex + code], scale)
@@ -113,7 +115,9 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def hull_contact(
         kind: int, corners: mat33, up: vec3, pose: transform, codes: wp.vec3i, v0: vec3, v1: vec3, v2: vec3
     ):
-        """Distance, place on the field and normal of a part with these vertices and an element with these corners."""
+        """Return the distance, point on the field and normal of a part with these vertices and an element with these
+        corners.
+        """
         distance = scalar(0.0)
         place = corners[0]
         normal = vec3()
@@ -137,7 +141,9 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         geometries: Geometries, packed: PackedShapes, a: int, b: int, feature: int, pose_a: transform, size_a: vec3,
         pose_b: transform, size_b: vec3, data: Data, world: int,
     ):  # fmt: skip
-        """Distance, point midway between the surfaces and normal of a feature of a hull and a field at these poses."""
+        """Return the distance, the point midway between the surfaces and the normal of a feature of a hull and a field
+        at these poses.
+        """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         ranges = ranges_of(packed.extent[a], packed.edge_extent[a])
         codes = corners_of(ranges, feature, packed)

@@ -1,4 +1,4 @@
-"""Where edges of a box or a convex mesh touch edges of a heightfield.
+"""Contacts of edges of a box or a convex mesh with edges of a heightfield.
 
 Both fall away from the contact to their sides: the normal lies between those of the faces on both sides.
 """
@@ -21,7 +21,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     PackedShapes = collision_structs(scalar).PackedShapes
@@ -35,7 +35,7 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def clipped(start: vec3, way: vec3, low: vec3, high: vec3):
-        """First and last part of the way from a start on which it is in a box; none if the first is greater."""
+        """Return first and last fraction of a path on which it is in a box; empty if the first is greater."""
         first = scalar(0.0)
         last = scalar(1.0)
         for k in range(3):
@@ -51,7 +51,7 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def crossing(start: vec3, way: vec3, other: vec3, along: vec3, direction: vec3):
-        """Where two lines pass each other, seen along a direction: parts of the way and of the other line's."""
+        """Return the crossing of two lines, seen along a direction: fractions of the path and of the other line's."""
         square = wp.dot(wp.cross(way, along), direction)
         delta = other - start
         result = vec2(scalar(-1.0), scalar(-1.0))
@@ -64,12 +64,13 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def edge_crosses(
         hull: Hull, packed: PackedShapes, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3, tilt: scalar
     ):
-        """Whether an edge of the hull crosses a line, below the hull; the distance, its part of the way, the normal.
+        """Return whether an edge of the hull crosses a line, below the hull; the distance, its fraction of the path,
+        the normal.
 
-        Apart, and on a mesh, they cross where they are nearest. Overlapping with a heightfield, they cross as seen from above: so does the deepest pair
-        wherever hull and ground overlap, unless a vertex is deeper below a triangle or a point deeper above a face.
-        Everything is in the hull's frame; ``within``: first and last part of the way that count; ``tilt``: sine by which the normal may miss those of the
-        faces beside the edge.
+        Apart, and on a mesh, they cross at their closest points. Penetrating a heightfield, they cross as seen from
+        above: so does the deepest pair of a penetrating hull, unless a vertex is deeper below a triangle or a point
+        deeper above a face. Everything is in the hull's frame; ``within``: first and last fraction of the path that
+        count; ``tilt``: sine by which the normal may be outside of those of the faces next to the edge.
         """
         v = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[0])
         along = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[1]) - v
@@ -102,8 +103,8 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
         touches = place[0] >= within[0] - on_way and place[0] <= within[1] + on_way
         touches = touches and place[1] >= -on_edge and place[1] <= scalar(1.0) + on_edge
         if wp.static(ground == TRIANGLES):
-            # A crossing closer to the end of either edge than it is deep is not the shortest way out: the border between two
-            # flush pieces of ground doesn't stop what slides over it.
+            # A crossing closer to the end of either edge than it is deep is not the shortest exit: the border between
+            # two flush pieces of ground doesn't stop a sliding body.
             if distance < scalar(0.0):
                 end = wp.min(place[1], scalar(1.0) - place[1]) * length
                 end = wp.min(end, wp.min(place[0], scalar(1.0) - place[0]) * length_of_way)
@@ -133,7 +134,7 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
             if crosses and distance < bounds.reach:
                 normal = wp.quat_rotate(q, local)
                 if wp.static(ground == TRIANGLES):
-                    # Behind a mesh there is air again: only what is inside of the hull is in its way.
+                    # Behind a mesh there is air again: only geometry inside of the hull obstructs it.
                     if distance < -scalar(touching):
                         beyond, _face = points.outermost(hull, packed, start + on_way * way, scalar(touching))
                         if beyond >= scalar(touching):

@@ -1,4 +1,6 @@
-"""The way out of a triangle mesh for a box or a convex mesh that is inside so deep that none of its features shows it."""
+"""Exit from a triangle mesh for a box or a convex mesh that is inside so deep that none of its features has a
+contact.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -20,7 +22,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     PackedShapes = collision_structs(scalar).PackedShapes
@@ -34,7 +36,7 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def lowest_vertex(hull: Hull, packed: PackedShapes, normal: vec3):
-        """The vertex that is farthest against a direction of the field's frame."""
+        """Return the vertex that is farthest against a direction of the field's frame."""
         lowest = wp.int32(0)
         least = scalar(1.0e30)
         for code in range(hull.ranges.num_vertices):
@@ -46,7 +48,7 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def edge_enters(hull: Hull, packed: PackedShapes, start: vec3, end: vec3):
-        """Whether a way has a place inside the hull, in whose frame it is."""
+        """Return whether a path has a point inside the hull, in whose frame it is."""
         first = scalar(0.0)
         last = scalar(1.0)
         for face in range(hull.ranges.num_faces):
@@ -63,7 +65,7 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def overlaps(hull: Hull, packed: PackedShapes, corners: mat33):
-        """Whether an edge of a triangle enters the hull, or one of the hull passes through the triangle."""
+        """Return whether an edge of a triangle enters the hull, or one of the hull passes through the triangle."""
         back = wp.transform_inverse(hull.pose)
         for k in range(3):
             end = wp.transform_point(back, corners[(k + 1) % 3])
@@ -79,7 +81,7 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def way_out(choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds, packed: PackedShapes):
-        """Of the triangles that overlap the hull, the one behind which its deepest vertex is least deep."""
+        """Return the triangle, of those that overlap the hull, behind which its deepest vertex is least deep."""
         result = choice
         if wp.static(ground == TRIANGLES):
             shallowest = scalar(-1.0e30)

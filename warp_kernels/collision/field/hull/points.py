@@ -1,10 +1,10 @@
-"""Where vertices, faces and edges of a box or a convex mesh touch a heightfield: by points of either.
+"""Contacts of vertices, faces and edges of a box or a convex mesh with a heightfield, at points of either.
 
-Vertices stand on triangles. Apart, they are nearest to edges and points as well; touching these, the direction from one
-to the other is lost, and the triangle under the vertex bears.
+Vertices touch triangles. Apart, they are nearest to edges and points as well; touching these, the direction from one to
+the other is lost, and the triangle under the vertex supports it.
 
-A face touches a point whose neighbours are below. Apart, edges are nearest to points as well; touching, the direction
-from one to the other is lost, and the faces beside the edge bear.
+A face touches a point with lower neighbours. Apart, edges are nearest to points as well; touching, the direction from
+one to the other is lost, and the faces next to the edge support it.
 """
 
 import functools
@@ -26,7 +26,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3 = t.vec3
     lines = line_functions(scalar)
@@ -59,7 +59,7 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
         choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds, code: int,
         vertex: vec3,
     ):  # fmt: skip
-        """Consider a vertex with the triangle below or above it, and with whatever else it is nearest to."""
+        """Consider a vertex with the triangle below or above it, and with any other nearest element."""
         parts = hulls.number_of_parts(hull.ranges)
         under = surface.triangle_at(data, field, vertex, bounds.depth)
         if under >= 0:
@@ -98,7 +98,7 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
 @functools.cache
 def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
-    """Warp functions of one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec3 = t.vec3
     PackedShapes = collision_structs(scalar).PackedShapes
@@ -112,7 +112,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def face_plane(hull: Hull, packed: PackedShapes, face: int):
-        """Outward unit normal of a face in the hull's frame, and a place on it."""
+        """Return the outward unit normal of a face in the hull's frame, and a point on it."""
         n = packed.face_normal[hull.ranges.first_face + face]
         s = hull.scale
         normal = lines.unit(vec3(n[0] * s[1] * s[2], n[1] * s[2] * s[0], n[2] * s[0] * s[1]))
@@ -121,7 +121,9 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def outermost(hull: Hull, packed: PackedShapes, place: vec3, limit: scalar):
-        """How far a place is beyond the faces' planes at most, and that face; the search ends at the limit."""
+        """Return the maximum distance of a point beyond the faces' planes, and that face; the search ends at the
+        limit.
+        """
         most = scalar(-1.0e30)
         best = wp.int32(-1)
         for face in range(hull.ranges.num_faces):
@@ -138,10 +140,11 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         hull: Hull, packed: PackedShapes, outward: vec3, beyond: scalar,
         place: vec3, inside: bool, up: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether a place comes out of a face: along its normal, or straight down where the hull is below a heightfield.
+        """Return whether a point leaves through a face: along its normal, or straight down if the hull is below a
+        heightfield.
 
-        All in the hull's frame; ``beyond``: how far the place is beyond the face's plane; ``inside``: whether it is in the
-        hull.
+        Everything is in the hull's frame; ``beyond``: distance of the point beyond the face's plane; ``inside``:
+        whether it is in the hull.
         """
         outside = slack
         if inside or beyond >= scalar(0.0):
@@ -180,7 +183,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 slack = surface.slack_at(beyond, wp.length(bounds.high - bounds.low))
                 if face_bears(hull, packed, outward, beyond, local, most < scalar(0.0), up, slack):
                     upward = -wp.quat_rotate(q, outward)
-                    # The nearest face is the way out, even if its normal misses those of the ground by a little.
+                    # The nearest face is the exit, even if its normal is slightly outside of those of the ground.
                     if surface.least_beyond_neighbours(data, field, key, point, upward) >= -scalar(NEARLY_FLAT):
                         least = beyond
                         best = face
@@ -196,7 +199,9 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def edge_over(hull: Hull, packed: PackedShapes, edge: wp.vec4i, local: vec3):
-        """The way from a place in the hull's frame to an edge of the hull; zero if other features of it are nearer."""
+        """Return the vector from a point in the hull's frame to an edge of the hull; zero if other features of it are
+        nearer.
+        """
         v = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[0])
         along = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[1]) - v
         square = wp.dot(along, along)
@@ -225,7 +230,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
             distance = wp.length(way)
             if distance > scalar(touching) and distance < bounds.reach:
                 normal = wp.quat_rotate(q, way / distance)
-                # An edge level with the point is beside it: which of them is higher would be rounding.
+                # An edge level with the point is next to it: rounding would decide which of them is higher.
                 level = scalar(angle) * wp.length(bounds.high - bounds.low)
                 if wp.dot(normal, surface.up_at(data, field, key)) * distance > level:
                     if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
