@@ -94,7 +94,9 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_indefinite(values: wp.array2d(dtype=scalar), row: int, first: int, least: scalar):
-        """Return whether the symmetric part of an inertia has a negative moment, beyond ``slack`` of its largest entry."""
+        """Return whether the symmetric part of an inertia has a negative moment, beyond ``slack`` of its largest
+        entry.
+        """
         largest = wp.max(least, negligible)
         for k in range(9):
             largest = wp.max(largest, wp.abs(values[row, first + k]))

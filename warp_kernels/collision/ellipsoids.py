@@ -1,10 +1,10 @@
 """Contacts of ellipsoids with planes, spheres and lines.
 
-An ellipsoid is the set of points with sum (x_i / r_i)^2 <= 1 for the semi-axes r. Against a plane its lowest point is known in
-closed form. A sphere touches it at the point closest to the sphere's centre, the root of one equation (Eberly 2013,
-*Distance from a Point to an Ellipse, an Ellipsoid, or a Hyperellipsoid*); its gradient is that of the closest point by
-the implicit function theorem, not that of the iteration. A line is as far as its point from the ellipse that the
-ellipsoid shows along it.
+An ellipsoid is the set of points with sum (x_i / r_i)^2 <= 1 for the semi-axes r. Against a plane its lowest point is
+known in closed form. A sphere touches it at the point closest to the sphere's centre, the root of one equation (Eberly
+2013, *Distance from a Point to an Ellipse, an Ellipsoid, or a Hyperellipsoid*); its gradient is that of the closest
+point by the implicit function theorem, not that of the iteration. A line is as far as its point from the ellipse that
+the ellipsoid shows along it.
 """
 
 import functools

@@ -104,7 +104,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
             face_start: start of the corners of each face in ``face_corner``, and their end [face + 1].
             face_corner: vertices of the faces, counter-clockwise seen from outside [corner].
             face_normal: outward unit normals [face].
-            edges: of each edge its two vertices, and a vertex of either face beside it [edge].
+            edges: of each edge its two vertices, and a vertex of either adjacent face [edge].
             ball_centre, ball_radius: of a ball inside of each convex mesh, in its geometry's frame [num_geometries], m.
             box_centre, box_extents: of the box around each convex mesh along the axes of its frame [num_geometries], m.
         """

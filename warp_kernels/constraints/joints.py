@@ -94,7 +94,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         cones: Cones,
         constraints: Constraints,
     ):
-        """Return the bias and the softness of a joint's constraint without a reference."""
+        """Return the bias and the compliance of a joint's constraint without a reference."""
         bias = vec2()
         if kind == ACTUATOR:
             motor = actuator_row[item, world]

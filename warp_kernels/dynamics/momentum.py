@@ -1,4 +1,6 @@
-"""Centre of mass, its Jacobian, and the momentum about it (Orin and Goswami 2008), from composite inertias; energies."""
+"""Centre of mass, its Jacobian, and the momentum about it (Orin and Goswami 2008), from composite inertias;
+energies.
+"""
 
 import functools
 from types import SimpleNamespace

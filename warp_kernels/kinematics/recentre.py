@@ -29,7 +29,9 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def arm_of(rigid: inertia10):
-        """Return the vector from the origin of a tree's root to the root's centre of mass, in world axes; zero without a mass."""
+        """Return the vector from the origin of a tree's root to the root's centre of mass, in world axes; zero without
+        a mass.
+        """
         arm = vec3()
         if rigid[0] > scalar(0.0):
             arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]
@@ -117,7 +119,9 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         qd_next_bar: wp.array2d(dtype=scalar),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Add to the adjoints, before the adjoint of the integration does. qd_next: the velocity before ``recentre``."""
+        """Add to the adjoints, before the adjoint of the integration does. qd_next: the velocity before
+        ``recentre``.
+        """
         item, world = wp.tid()
         link = floating_link[item]
         i = joint_q_start[link]

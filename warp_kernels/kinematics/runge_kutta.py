@@ -80,8 +80,8 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
         rate: wp.array2d(dtype=scalar),
         change: wp.array2d(dtype=scalar),
     ):
-        """Store a stage. rate: of the coordinates at a stage, which ``rate_before`` has led to; change: of the velocity
-        in a whole step.
+        """Store a stage. rate: of the coordinates at a stage, after a step with ``rate_before``; change: of the
+        velocity in a whole step.
         """
         link, world = wp.tid()
         kind = joint_type[link]

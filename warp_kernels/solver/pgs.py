@@ -58,8 +58,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """Sweep from ``start``, or from zero if that is empty, until a sweep changes no row's velocity by ``tolerance``
         or more.
 
-        solver_iterations: number of sweeps. Histories are [sweep max_constraints + constraint, world], or empty without a
-        reverse; residual: change of a row's velocity in the last sweep [m/s].
+        solver_iterations: number of sweeps. Histories are [sweep max_constraints + constraint, world], or empty without
+        a reverse; residual: change of a row's velocity in the last sweep [m/s].
         """
         world = wp.tid()
         count = constraints.count[world]

@@ -70,7 +70,7 @@ from warp_kernels.solver.newton.constants import (
 from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
 
-# Modes, beside COUPLED and HELD. From DONE on there is no step.
+# Modes, in addition to COUPLED and HELD. From DONE on there is no step.
 SWEPT, DONE, LEFT = 2, 3, 4
 # Outcomes of a step.
 SINGULAR, STAYED, MOVED, FAR, CLOSER = range(5)

@@ -48,7 +48,8 @@ def newton_group_kernels(scalar: Any, cone: str = "cone", lanes: int = 1) -> Sim
 
         work: its system is the last one of each world, if the adjoint ``keeps`` it, see
             :mod:`warp_kernels.solver.newton.group.structs`.
-        stage: SOLVED, or UNSOLVED for worlds that need more; residual and solver_iterations of the former as for one world.
+        stage: SOLVED, or UNSOLVED for worlds that need more; residual and solver_iterations of the former as for one
+            world.
         """
         work.group = wp.tid()
         work.worlds = wp.min(work.constraints.count.shape[0] - work.group * lanes, lanes)
