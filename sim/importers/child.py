@@ -1,7 +1,7 @@
-"""The process that reads untrusted files: ``python -m sim.importers.child``, started by :mod:`sim.importers.untrusted`.
+"""Process that reads untrusted files: ``python -m sim.importers.child``, started by :mod:`sim.importers.untrusted`.
 
-A line of JSON on standard input asks for a file; the model is written to the file that the line names, and a line of
-JSON on standard output says how it went. What libraries print goes nowhere.
+A line of JSON on standard input requests a file; the model is written to the path in that line, and a line of JSON on
+standard output has the result. Output of libraries is discarded.
 """
 
 import importlib
@@ -20,12 +20,12 @@ from sim.importers.load import load
 from sim.importers.model_file import model_to_bytes
 from sim.importers.transaction import in_words
 
-# The modules that importers load with the first file of a format.
+# Modules that importers import with the first file of a format
 LIBRARIES = {"mjcf": "mujoco", "usd": "sim.importers.usd.contents"}
 
 
 def serve(requests: TextIO, replies: TextIO) -> None:
-    """Answer one request after another until there are no more."""
+    """Process requests until there are no more."""
     for line in requests:
         replies.write(json.dumps(answer(json.loads(line))) + "\n")
         replies.flush()
@@ -35,8 +35,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Read a file within its limits.
 
     Returns:
-        "warnings" with class and text of each; "error" with class and text, or None; "tired" where the process should
-        not be asked again.
+        "warnings" with class and text of each; "error" with class and text, or None; "tired" if the process should not
+        get further requests.
     """
     path = request["path"]
     said: list[warnings.WarningMessage] = []
@@ -56,9 +56,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(problem: Exception, path: str, memory: float | None) -> tuple[str, str]:
-    """Class and text of an error; ``memory`` is the limit that it hit, or None."""
+    """Return class and text of an error; ``memory`` is the limit that it exceeded, or None."""
     if memory is not None:
-        return "ImportFileError", f"asks for more than {memory / 1e6:.0f} MB of memory"
+        return "ImportFileError", f"needs more than {memory / 1e6:.0f} MB of memory; raise the limit"
     if isinstance(problem, ImportFileError):
         return "ImportFileError", str(problem).removeprefix(f"{path}: ")
     if isinstance(problem, ModelError):
@@ -67,14 +67,14 @@ def _described(problem: Exception, path: str, memory: float | None) -> tuple[str
 
 
 def _load_libraries(path: str) -> None:
-    """Load what the format needs, so that it doesn't count as memory of the file."""
+    """Import what the format needs, so that it doesn't count as memory of the file."""
     found = FORMAT_OF_SUFFIX.get(Path(path).suffix.lower())
     if found in LIBRARIES:
         importlib.import_module(LIBRARIES[found])
 
 
 def _limit(cpu_seconds: float, memory: float) -> None:
-    """Limit what this process may use beyond what it has used so far."""
+    """Limit the resources of this process beyond what it has used so far."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = math.ceil(used.ru_utime + used.ru_stime + cpu_seconds)
@@ -84,7 +84,7 @@ def _limit(cpu_seconds: float, memory: float) -> None:
 
 
 def main() -> None:
-    """Serve standard input."""
+    """Process requests from standard input."""
     replies = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -1,4 +1,4 @@
-"""Meshes that aren't convex as several convex pieces, by CoACD.
+"""Decomposition of non-convex meshes into convex pieces by CoACD.
 
 Wei, Liu, Ling, Su: *Approximate convex decomposition for 3D meshes with collision-aware concavity and tree search*
 (2022).
@@ -13,18 +13,18 @@ from sim.model.hulls import convex_hull
 from sim.model.model import Mesh
 from warp_kernels import types as codes
 
-# CoACD's own: how far, as a share of a mesh's size, pieces may be from convex.
+# CoACD's range: maximum concavity of the pieces, relative to the size of the mesh
 USUAL_THRESHOLD = 0.05
 LEAST_THRESHOLD, MOST_THRESHOLD = 0.01, 1.0
-# Of its volume, by which a mesh may be less than its hull and still be taken for convex.
+# Share of the hull's volume by which a mesh may be smaller and still count as convex
 CONVEX_TO = 1e-3
 
 
 def threshold_of(decompose: bool | float) -> float | None:
-    """CoACD's threshold that an option of a reader asks for; None to leave meshes as their hulls.
+    """Return CoACD's threshold for a reader's option; None to replace meshes by their hulls.
 
     Raises:
-        ModelError: for a number outside of 0.01 to 1.
+        ModelError: for a number outside 0.01 to 1.
     """
     if isinstance(decompose, bool):
         return USUAL_THRESHOLD if decompose else None
@@ -37,10 +37,10 @@ def threshold_of(decompose: bool | float) -> float | None:
 
 
 def as_triangles(where: str, static_meshes: str) -> bool:
-    """Whether an option of a reader asks for the triangles of meshes that don't move.
+    """Return whether a reader's option asks for the triangles of static meshes.
 
     Raises:
-        ModelError: for another word than "hulls" or "triangles".
+        ModelError: for a value other than "hulls" or "triangles".
     """
     if static_meshes not in ("hulls", "triangles"):
         raise ModelError(f"{where}: static_meshes is {static_meshes!r}; it must be 'hulls' or 'triangles'")
@@ -48,7 +48,7 @@ def as_triangles(where: str, static_meshes: str) -> bool:
 
 
 def is_convex(mesh: Mesh, hull: Mesh) -> bool:
-    """Whether a mesh fills its convex hull."""
+    """Return whether a mesh fills its convex hull."""
     import trimesh
 
     volume, filled = (
@@ -58,7 +58,7 @@ def is_convex(mesh: Mesh, hull: Mesh) -> bool:
 
 
 def is_convex_solid(mesh: Mesh) -> bool:
-    """Whether a mesh is closed and fills its convex hull."""
+    """Return whether a mesh is closed and fills its convex hull."""
     import trimesh
 
     if not trimesh.Trimesh(mesh.vertices, mesh.faces).is_watertight:
@@ -70,14 +70,14 @@ def is_convex_solid(mesh: Mesh) -> bool:
 
 
 def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
-    """Convex pieces that together are about a mesh; its hull alone where it is convex or without a threshold.
+    """Decompose a mesh into convex pieces; return its hull alone if it is convex or there is no threshold.
 
     Args:
-        mesh: in metres.
-        threshold: CoACD's; smaller ones make more pieces. The same mesh always has the same pieces.
+        mesh: the mesh, in metres.
+        threshold: CoACD's threshold; smaller ones give more pieces. The result is deterministic.
 
     Raises:
-        ModelError: for a flat mesh, one that CoACD can't take apart, and without CoACD.
+        ModelError: for a flat mesh, one that CoACD can't decompose, and without CoACD.
     """
     hull = convex_hull(mesh.vertices)
     if threshold is None or is_convex(mesh, hull):
@@ -85,7 +85,7 @@ def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
     try:
         import coacd
     except ImportError:
-        raise ModelError("is to be decomposed, which needs CoACD; install it with backswing[decompose]") from None
+        raise ModelError("decompose requires CoACD; install it with backswing[decompose]") from None
     coacd.set_log_level("error")
     try:
         found = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=threshold, seed=0)
@@ -103,14 +103,14 @@ def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
 def collider_of_file(
     meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None, triangles: bool
 ) -> list[tuple[int, Mesh]]:
-    """What a mesh file collides as: the code of its geometry and the mesh, or several.
+    """Return the collision shape of a mesh file: the code of its geometry type and its meshes.
 
     Args:
-        meshes: reads the file.
-        filename: as a robot file calls it.
-        scale: of x, y and z [3].
-        threshold: that of :func:`convex_pieces`.
-        triangles: leave it as it is where it isn't convex, for one that doesn't move.
+        meshes: reader of the file.
+        filename: name in the robot file.
+        scale: scale along x, y and z [3].
+        threshold: see :func:`convex_pieces`.
+        triangles: keep a non-convex mesh as triangles, for static geometry.
 
     Raises:
         ModelError: naming the mesh.
@@ -123,13 +123,13 @@ def collider_of_file(
 
 
 def pieces_of_file(meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None) -> list[Mesh]:
-    """The convex pieces of a mesh file, found once; its hull without a threshold.
+    """Return the convex pieces of a mesh file, cached, or its hull without a threshold.
 
     Args:
-        meshes: reads the file.
-        filename: as a robot file calls it.
-        scale: of x, y and z [3].
-        threshold: that of :func:`convex_pieces`.
+        meshes: reader of the file.
+        filename: name in the robot file.
+        scale: scale along x, y and z [3].
+        threshold: see :func:`convex_pieces`.
 
     Raises:
         ModelError: naming the mesh.

@@ -1,4 +1,4 @@
-"""MuJoCo's affine force laws as those of :meth:`sim.ModelBuilder.add_actuator`, for the formats that hold them."""
+"""Conversion of MuJoCo's affine force laws to those of :meth:`sim.ModelBuilder.add_actuator`."""
 
 from dataclasses import asdict, dataclass
 
@@ -7,9 +7,9 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class ForceLaw:
-    """The law of an actuator. ``kind`` is a code of :mod:`warp_kernels.types`, the gains are those of the builder.
+    """Force law of an actuator. ``kind`` is a code of :mod:`warp_kernels.types`, gains are those of the builder.
 
-    ``factor`` is MuJoCo's force per force here; it belongs into the gear.
+    ``factor`` is MuJoCo's force per Backswing force; it belongs into the gear.
     """
 
     kind: int
@@ -23,19 +23,19 @@ class ForceLaw:
 
     @property
     def gains(self) -> dict[str, float]:
-        """The gains by their names."""
+        """Return the gains by name."""
         return {name: value for name, value in asdict(self).items() if name not in ("kind", "factor")}
 
 
 class NoForceLawError(Exception):
-    """Why an actuator has no counterpart here."""
+    """Error for an actuator that Backswing can't represent."""
 
 
 def affine_law(gain: tuple[float, float, float], bias: tuple[float, float, float]) -> ForceLaw:
-    """The law of a force ``gain . (1, length, velocity) u + bias . (1, length, velocity)``.
+    """Return the law of a force ``gain . (1, length, velocity) u + bias . (1, length, velocity)``.
 
     Raises:
-        NoForceLawError: for a negative stiffness or damping at no input, which would drive the joint away.
+        NoForceLawError: for a negative stiffness or damping at zero input, which would be unstable.
     """
     offset, kp, kd = bias[0], 0.0 - bias[1], 0.0 - bias[2]
     varies = gain[1] != 0.0 or gain[2] != 0.0

@@ -1,4 +1,4 @@
-"""The formats of files that can be read, and the builder with their importers as methods."""
+"""Supported file formats, and the model builder with their importers as methods."""
 
 import os
 from collections.abc import Callable
@@ -16,12 +16,13 @@ from sim.model.model import Part
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A format of files.
+    """A file format.
 
     Attributes:
         add: the importer, which is also the method ``ModelBuilder.add_<name>``.
-        suffixes: the suffixes of its files, in lower case with the dot.
-        gravity: returns the gravity that a file states [m/s^2], [3], where ``add`` leaves the builder's as it is.
+        suffixes: suffixes of its files, in lower case with the dot.
+        gravity: function that returns a file's gravity [m/s^2], [3], for formats whose ``add`` keeps the builder's
+            gravity.
     """
 
     add: Callable[..., Part | list[Part]]
@@ -36,19 +37,19 @@ FORMATS = {
     "usd": FileFormat(usd.add_usd, (".usd", ".usda", ".usdc", ".usdz"), usd.read_gravity),
 }
 FORMAT_OF_SUFFIX = {suffix: name for name, format in FORMATS.items() for suffix in format.suffixes}
-# The format of an .xml file, by its first element.
+# Formats of an .xml file, by its root element.
 XML_FORMATS = {"mujoco": "mjcf", "robot": "urdf", "sdf": "sdf"}
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the format of a file, by its suffix, for ``.xml`` by its first element; None for an unknown suffix.
+    """Return the format of a file, by its suffix, for ``.xml`` by its root element; None for an unknown suffix.
 
     Returns:
-        a key of ``FORMATS``.
+        A key of ``FORMATS``.
 
     Raises:
         ImportFileError: for an ``.xml`` file that can't be read or is empty.
-        ModelError: for what isn't the path of a file.
+        ModelError: for an argument that isn't a file path.
     """
     require_path(path)
     suffix = Path(path).suffix.lower()
@@ -57,7 +58,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 class ModelBuilder(WorldBuilder):
-    """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
+    """Builder of a model: collects links, joints, geometries and actuators; :meth:`finalize` checks them.
 
     Args:
         gravity: gravity in the world frame [m/s^2].

@@ -1,4 +1,4 @@
-"""load: from a robot file to a model in one call."""
+"""The function ``load``: from a robot file to a model in one call."""
 
 import inspect
 import os
@@ -26,31 +26,31 @@ def load(
     untrusted: bool | Limits = False,
     **options: Any,
 ) -> Model:
-    """Make a model of a file: of the robot of a URDF, or all that an MJCF, an SDF or a USD file describes.
+    """Load a model from a file: the robot of a URDF, or everything in an MJCF, SDF or USD file.
 
-    What was read is in ``model.parts``, with the keyframes and the time step of an MJCF file.
+    ``model.parts`` lists the contents, with the keyframes and the time step of an MJCF file.
 
     Args:
         path: a ``.urdf``, ``.sdf``, ``.world``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file,
-            which is read as MJCF where its first element is ``<mujoco>``, as URDF where it is ``<robot>``, and as SDF
-            where it is ``<sdf>``.
+            which is read as MJCF if its root element is ``<mujoco>``, as URDF if it is ``<robot>``, and as SDF if it is
+            ``<sdf>``.
         dtype: "float32" or "float64", or a type of that name such as ``torch.float64``.
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
-        gravity: gravity in the world frame [m/s^2]; None for that of the file, or (0, 0, -9.81) where it has none.
-        untrusted: read the file in a process of its own, with limits of time and memory (see
-            :class:`sim.importers.untrusted.Limits`; True for its defaults), so that a file that makes a library crash,
-            hang or take all memory is an error. Takes some seconds more.
+        gravity: gravity in the world frame [m/s^2]. Default: that of the file, or (0, 0, -9.81) if it has none.
+        untrusted: read the file in a separate process with limits of time and memory (see
+            :class:`sim.importers.untrusted.Limits`; True for its defaults), so that a malicious file that makes a
+            library crash, hang or run out of memory raises an error. Takes a few seconds more.
         **options: arguments of the method that adds files of this format: :meth:`sim.ModelBuilder.add_urdf`,
             :meth:`sim.ModelBuilder.add_mjcf`, :meth:`sim.ModelBuilder.add_sdf` or :meth:`sim.ModelBuilder.add_usd`.
-            All formats have ``name``, ``position``, ``orientation``, ``visual``, ``collision``, ``friction``,
-            ``restitution`` and ``decompose``; URDF has ``floating_base``, for example. None stands for the default.
+            All formats support ``name``, ``position``, ``orientation``, ``visual``, ``collision``, ``friction``,
+            ``restitution`` and ``decompose``; URDF supports ``floating_base``, for example. None selects the default.
 
     Returns:
-        the model.
+        The model.
 
     Raises:
         ImportFileError: if the file can't be read, naming the file and the element.
-        ModelError: for an unknown suffix, an option that the format doesn't have, or a model that can't be built.
+        ModelError: for an unknown suffix, an option that the format doesn't support, or a model that can't be built.
 
     Example:
         >>> import sim
@@ -69,12 +69,12 @@ def load(
 
 
 def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **options: Any) -> ModelBuilder:
-    """A builder with what a file describes, to add more to.
+    """Read a file into a builder, to which more can be added.
 
     Args:
         path: as for :func:`load`.
         gravity: as for :func:`load`.
-        options: those of :func:`load` that belong to a format; None for the format's default.
+        options: format-specific options of :func:`load`; None for the format's default.
 
     Raises:
         ImportFileError: see :func:`load`.
@@ -101,12 +101,12 @@ def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **opt
 
 
 def _check_options(path: str | os.PathLike[str], format: str, given: dict[str, Any]) -> None:
-    """Raise ModelError for options that the format doesn't have."""
+    """Raise ModelError for options that the format doesn't support."""
     arguments = inspect.signature(FORMATS[format].add).parameters.values()
     taken = [each.name for each in arguments if each.kind is each.KEYWORD_ONLY]
     foreign = [name for name in given if name not in taken]
     if foreign:
         raise ModelError(
-            f"{path}: {', '.join(foreign)} {'is no option' if len(foreign) == 1 else 'are no options'} of "
+            f"{path}: {', '.join(foreign)} {'is not an option' if len(foreign) == 1 else 'are not options'} of "
             f"{format.upper()} files; ModelBuilder.add_{format} takes {', '.join(taken)}"
         )

@@ -1,6 +1,6 @@
-"""Mesh files of a robot: find them, read them, and make convex hulls of them.
+"""Mesh files of a robot: search, reading, and convex hulls.
 
-What a .gltf or .glb file says of its arrays and of other files is looked at before memory is taken for them.
+Array sizes and file references in .gltf and .glb files are checked before memory is allocated for them.
 """
 
 import io
@@ -25,64 +25,64 @@ HEADER, CHUNK = 12, 8  # bytes before the first chunk of a .glb file, and before
 
 
 def check_gltf(path: Path) -> None:
-    """Look at a file before it is read.
+    """Check a .gltf or .glb file before it is read.
 
     Raises:
-        ValueError: for arrays without data, which a reader would fill with zeros however long they claim to be (those
-            with data can't be longer than the file that holds it); for buffers and pictures that aren't there or are
-            no plain files; and for nodes that hang on themselves.
+        ValueError: for arrays without data, which a reader would fill with zeros up to any stated length (arrays with
+            data are bounded by the size of their file); for buffers and images that don't exist or aren't plain files;
+            and for nodes that are their own ancestors.
     """
     description = _description(path)
     for number, accessor in enumerate(_objects(description, "accessors")):
         if "bufferView" not in accessor:
             raise ValueError(
-                f"accessor {number} has no bufferView; sparse and compressed arrays aren't supported, export the mesh "
+                f"accessor {number} has no bufferView; sparse and compressed arrays aren't supported; export the mesh "
                 "without them"
             )
     for kind in ("buffers", "images"):
         for number, item in enumerate(_objects(description, kind)):
             uri = str(item.get("uri", "data:"))
             if not uri.startswith("data:") and not os.path.isfile(path.parent / unquote(uri)):
-                raise ValueError(f"{kind}[{number}]: there is no file '{uri}'")
+                raise ValueError(f"{kind}[{number}]: the file '{uri}' doesn't exist")
     _check_nodes(_objects(description, "nodes"))
 
 
 def _check_nodes(nodes: list[dict[str, Any]]) -> None:
-    """Each node has one parent at most, and is not below itself."""
+    """Check that each node has at most one parent, and is not its own ancestor."""
     parent: dict[int, int] = {}
     for number, node in enumerate(nodes):
         for child in node.get("children", ()):
             if not isinstance(child, int) or not 0 <= child < len(nodes) or child in parent:
-                raise ValueError(f"node {number} has the child {child!r}, which is none or has another parent")
+                raise ValueError(f"node {number} has the child {child!r}, which doesn't exist or has another parent")
             parent[child] = number
-    sound: set[int] = set()  # those from which the way up ends
+    sound: set[int] = set()  # nodes whose ancestors have been checked
     for first in range(len(nodes)):
         way: dict[int, None] = {}
         above: int | None = first
         while above is not None and above not in sound:
             if above in way:
-                raise ValueError(f"node {above} hangs below itself")
+                raise ValueError(f"node {above} is its own ancestor")
             way[above] = None
             above = parent.get(above)
         sound.update(way)
 
 
 def _objects(description: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The list of objects of this name; empty where it isn't there."""
+    """Return the list of objects of this name; empty if missing."""
     found = description.get(name, [])
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise ValueError(f"its {name} aren't a list of objects")
+        raise ValueError(f"'{name}' isn't a list of objects")
     return found
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """The JSON text of the file; of a .glb file its first chunk alone is read."""
+    """Return the JSON text of the file; only the first chunk of a .glb file is read."""
     with path.open("rb") as file:
         length = path.stat().st_size
         if path.suffix.lower() == ".glb":
             head = file.read(HEADER + CHUNK)
             if head[:4] != b"glTF" or len(head) < HEADER + CHUNK:
-                raise ValueError("it doesn't begin as a .glb file")
+                raise ValueError("it doesn't have the header of a .glb file")
             length = min(length, int.from_bytes(head[HEADER : HEADER + 4], "little"))
         description = json.loads(file.read(length))
     if not isinstance(description, dict):
@@ -102,8 +102,9 @@ COLLADA_LOOKS = {
 }  # fmt: skip
 PACKAGE_OPTION = "package_dirs (on the command line --package-dir)"
 PACKAGES = ("package", "model")  # schemes of ROS and Gazebo
-LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
-# Bytes of a binary .stl file: before its triangles, of each, and among which one of text has its first triangle.
+LARGEST = 1e12  # extent of a mesh [m] whose cube is a float32 number, as is that of the smallest
+# Bytes of a binary .stl file: before its triangles, per triangle, and the range in which a text file has its first
+# triangle.
 STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
 PLY_TEXT, PLY_ELEMENT = rb"^format +ascii", rb"^element +\S+ +(\d+)"  # in the header of a .ply file
 FROM_ZERO = re.compile(r"^ *f (?:[^#\n]* )?0(?:[/ ][^\n]*)?$", re.MULTILINE)
@@ -113,21 +114,21 @@ Colour = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Piece:
-    """The triangles of one colour in a mesh file, in metres. ``rgba`` None: the file states no colour."""
+    """Triangles of one colour in a mesh file, in metres. ``rgba`` is None if the file states no colour."""
 
     mesh: Mesh
     rgba: Colour | None
 
 
 class MeshLibrary:
-    """The meshes that a robot file refers to; each mesh file is read once.
+    """Meshes that a robot file refers to; each mesh file is read once.
 
     Args:
         folder: the folder of the robot file, absolute.
-        package_dirs: folders to search for packages before all others.
+        package_dirs: folders to search for packages first.
 
     Attributes:
-        decomposed: the convex pieces of files that have been taken apart, by path and scale.
+        decomposed: convex pieces of decomposed files, by path and scale.
     """
 
     def __init__(self, folder: Path, package_dirs: Sequence[Path] = ()):
@@ -138,14 +139,14 @@ class MeshLibrary:
         self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}
 
     def find(self, filename: str) -> Path:
-        """The path of the mesh that a robot file calls ``filename``.
+        """Return the path of the mesh that a robot file calls ``filename``.
 
         ``package://name/rest`` and ``model://name/rest`` are searched in the package folders, in ROS_PACKAGE_PATH and
-        AMENT_PREFIX_PATH, and in the folders above the robot file; each may hold the package or be the package.
+        AMENT_PREFIX_PATH, and in the folders above the robot file; each may contain the package or be the package.
         ``file://`` and plain names are absolute, or relative to the robot file.
 
         Raises:
-            ModelError: if there is no such file, naming the places searched, or the scheme is unknown.
+            ModelError: if the file doesn't exist, naming the folders searched, or the scheme is unknown.
         """
         scheme, separator, rest = filename.partition("://")
         if not separator:
@@ -159,7 +160,7 @@ class MeshLibrary:
                 f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file:// or a path"
             )
         for place in places:
-            if os.path.isfile(place):  # unlike Path.is_file, also False for names that no file can have
+            if os.path.isfile(place):  # unlike Path.is_file, also False for invalid file names
                 return place
         searched = ", ".join(str(place) for place in places)
         if "$(" in filename or "${" in filename:
@@ -171,16 +172,16 @@ class MeshLibrary:
         raise ModelError(f"mesh '{filename}' not found; searched {searched}; {hint}")
 
     def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:
-        """The triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
+        """Return the triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
         pieces = self._read(self.find(filename), filename)
         return [Piece(_scaled(piece.mesh, scale, filename), piece.rgba) for piece in pieces]
 
     def surface(self, filename: str, scale: np.ndarray) -> Mesh:
-        """All triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
+        """Return all triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
         return _scaled(_joined([piece.mesh for piece in self._read(self.find(filename), filename)]), scale, filename)
 
     def hull(self, filename: str, scale: np.ndarray) -> Mesh:
-        """The convex hull of a mesh file, scaled by ``scale`` [3]."""
+        """Return the convex hull of a mesh file, scaled by ``scale`` [3]."""
         path = self.find(filename)
         key = (path, tuple(scale.tolist()))
         if key not in self._hulls:
@@ -216,9 +217,9 @@ class MeshLibrary:
                     f"mesh '{filename}': format '{path.suffix}' is not supported; use {', '.join(SUFFIXES)}"
                 )
             try:
-                with np.errstate(all="ignore"):  # what isn't finite is refused afterwards
+                with np.errstate(all="ignore"):  # non-finite values are rejected afterwards
                     pieces = _read_pieces(path)
-            except Exception as error:  # trimesh's readers raise all kinds of errors for broken files
+            except Exception as error:  # trimesh's readers raise many types of errors for broken files
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
             if not pieces:
                 raise ModelError(f"mesh '{filename}' ({path}) contains no triangles")
@@ -227,7 +228,7 @@ class MeshLibrary:
 
 
 def _read_pieces(path: Path) -> list[Piece]:
-    """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
+    """Return triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
     import trimesh
 
     suffix = path.suffix.lower()
@@ -252,7 +253,7 @@ def _read_pieces(path: Path) -> list[Piece]:
 
 
 def _read_scene(source: Any, **options: Any) -> Any:
-    """What trimesh reads, its vertices checked before it would drop those that aren't finite."""
+    """Return what trimesh reads; vertices are checked before trimesh would drop non-finite ones."""
     import trimesh
 
     scene = trimesh.load_scene(source, process=False, **options)
@@ -263,54 +264,54 @@ def _read_scene(source: Any, **options: Any) -> Any:
             if not np.isfinite(part.vertices).all():
                 raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
             if part.faces.min(initial=0) < 0:
-                raise ValueError(f"a triangle has the vertex {part.faces.min()}; the first one is 0")
+                raise ValueError(f"a triangle has the vertex {part.faces.min()}; indices start at 0")
             part.process()
     return scene
 
 
 def _read_obj(path: Path) -> Any:
-    """An .obj file as a scene: without marks before its text, and with the blanks and ends of lines that trimesh knows.
+    """Read an .obj file as a scene, normalised to the whitespace and line ends that trimesh supports.
 
     Raises:
-        ValueError: for a face that counts its corners from 0, which trimesh takes for the last vertex.
+        ValueError: for a face that counts its corners from 0, which trimesh treats as the last vertex.
     """
     import trimesh
 
     text = path.read_text("utf-8-sig", errors="replace").replace("\t", " ")
     if (found := FROM_ZERO.search(text)) is not None:
-        raise ValueError(f"the face '{found[0].strip()}' has a corner 0; the first vertex of an .obj file is 1")
+        raise ValueError(f"the face '{found[0].strip()}' has a vertex 0; indices of an .obj file start at 1")
     resolver = trimesh.resolvers.FilePathResolver(str(path))
     return _read_scene(io.StringIO(text), file_type="obj", resolver=resolver)
 
 
 def _read_ply(path: Path) -> Any:
-    """A .ply file as a scene, without textures.
+    """Read a .ply file as a scene, without textures.
 
     Raises:
-        ValueError: for one of text with fewer lines than its header says; trimesh takes those that there are.
+        ValueError: for a text file with fewer lines than its header states, which trimesh would accept.
     """
     header, _, body = path.read_bytes().partition(b"end_header")
     if re.search(PLY_TEXT, header, re.MULTILINE):
         expected = sum(int(count) for count in re.findall(PLY_ELEMENT, header, re.MULTILINE))
         found = sum(bool(line.strip()) for line in body.splitlines())
         if found < expected:
-            raise ValueError(f"its header counts {expected} lines and it has {found}; export it again")
+            raise ValueError(f"its header states {expected} lines, but it has {found}; export it again")
     return _read_scene(str(path), skip_materials=True)
 
 
 def _check_stl(path: Path) -> None:
-    """Raise ValueError for a binary .stl file that isn't as long as its number of triangles says."""
+    """Raise ValueError for a binary .stl file whose length doesn't match its number of triangles."""
     data = path.read_bytes()
     if b"facet" in data[:STL_BEGINNING].lower() or len(data) < STL_HEADER:
-        return  # text, or nothing
+        return  # a text file, or empty
     count = int.from_bytes(data[STL_HEADER - 4 : STL_HEADER], "little")
     length = STL_HEADER + count * STL_TRIANGLE
     if length != len(data):
-        raise ValueError(f"its {count} triangles take {length} bytes and it has {len(data)}; export it again")
+        raise ValueError(f"its {count} triangles need {length} bytes, but it has {len(data)}; export it again")
 
 
 def _read_collada(path: Path) -> Any:
-    """A .dae file as a scene: without colours if their definitions are broken, but always with its whole shape."""
+    """Read a .dae file as a scene, without colours if their definitions are broken, but with its full shape."""
     import collada
 
     _check_positions(path)
@@ -327,9 +328,9 @@ def _read_collada(path: Path) -> Any:
 
 
 def _check_positions(path: Path) -> None:
-    """Raise ValueError for positions in a .dae file that aren't finite; pycollada takes them as zero.
+    """Raise ValueError for non-finite positions in a .dae file, which pycollada would replace by zero.
 
-    Normals and texture coordinates of published files often hold such numbers.
+    Normals and texture coordinates of published files often contain such numbers.
     """
     if not NOT_FINITE.search(path.read_bytes()):
         return
@@ -359,13 +360,13 @@ def _joined(meshes: list[Mesh]) -> Mesh:
 
 
 def _scaled(mesh: Mesh, scale: np.ndarray, filename: str) -> Mesh:
-    # A mirrored mesh would show its inside: reverse its triangles.
+    # A mirrored mesh would show its inside, so its triangles are reversed.
     faces = mesh.faces[:, ::-1] if scale.prod() < 0.0 else mesh.faces
     return Mesh(_checked(mesh.vertices, scale, filename), np.ascontiguousarray(faces))
 
 
 def _checked(vertices: np.ndarray, scale: np.ndarray, filename: str) -> np.ndarray:
-    """Vertices times a scale. Raises ModelError for a mesh so large or small that its volume can't be computed."""
+    """Return vertices times a scale. Raise ModelError for a mesh too large or small to compute its volume."""
     with np.errstate(over="ignore"):
         scaled = vertices * scale
         extent = float(np.ptp(scaled, axis=0).max())

@@ -1,6 +1,6 @@
-"""A model as bytes, for another process: arrays and plain data, so that reading them runs no code.
+"""Serialisation of a model for another process as arrays and plain data, so that reading runs no code.
 
-A length, a JSON text with names, numbers and the tree of dataclasses, and the memory of all arrays one after another.
+The format is a length, a JSON text with names, numbers and the tree of dataclasses, and the memory of all arrays.
 """
 
 import dataclasses
@@ -43,17 +43,17 @@ LENGTH = struct.Struct("<Q")
 
 
 def model_to_bytes(model: Model) -> bytes:
-    """The bytes from which :func:`model_from_bytes` makes the model again."""
+    """Return the bytes from which :func:`model_from_bytes` restores the model."""
     writer = _Writer()
     text = json.dumps(writer.plain(model)).encode()
     return b"".join([LENGTH.pack(len(text)), text, *writer.blocks])
 
 
 def model_from_bytes(data: bytes) -> Model:
-    """The model that :func:`model_to_bytes` turned into bytes.
+    """Restore the model from the bytes of :func:`model_to_bytes`.
 
     Raises:
-        ValueError: if these aren't such bytes.
+        ValueError: for invalid bytes.
     """
     try:
         (length,) = LENGTH.unpack_from(data)
@@ -72,7 +72,7 @@ class _Writer:
         self._meshes: dict[int, int] = {}
 
     def plain(self, value: Any) -> Any:
-        """A value as JSON can hold it."""
+        """Convert a value to JSON types."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.generic):
@@ -85,7 +85,7 @@ class _Writer:
             return {"map": {str(key): self.plain(each) for key, each in value.items()}}
         if isinstance(value, ExcludedPairs):
             return {"pairs": [self._array(each) for each in value.arrays()]}
-        # Geometries that share a mesh still do so afterwards: its kernels' data are made once.
+        # Geometries that share a mesh still share it afterwards, so that its kernel data are made once.
         if isinstance(value, Mesh) and id(value) in self._meshes:
             return {"mesh": self._meshes[id(value)]}
         made = {field.name: self.plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -106,7 +106,7 @@ class _Reader:
         self._meshes: list[Mesh] = []
 
     def value(self, plain: Any) -> Any:
-        """What :meth:`_Writer.plain` was given; sequences are tuples."""
+        """Restore the argument of :meth:`_Writer.plain`; sequences become tuples."""
         if isinstance(plain, list):
             return tuple(self.value(each) for each in plain)
         if not isinstance(plain, dict):

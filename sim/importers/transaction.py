@@ -1,4 +1,4 @@
-"""An import as a transaction: one that fails leaves the builder as it was, and names the file."""
+"""Imports as transactions: a failed one leaves the builder unchanged, and names the file."""
 
 import copy
 import os
@@ -14,10 +14,10 @@ from sim.model.checks import number, require_flags, require_path
 def check_arguments(
     where: str, path: object, name: object, friction: object, restitution: object, **flags: object
 ) -> None:
-    """Refuse what a reader can't use, before it looks at the file.
+    """Raise ModelError for invalid arguments, before the file is read.
 
     Args:
-        where: the reader, in messages.
+        where: name of the reader in messages.
         path: text, or a path.
         name: text, or None for the names of the file.
         friction: a number, or None for that of the file.
@@ -31,7 +31,7 @@ def check_arguments(
     if name is not None and not isinstance(name, str):
         raise ModelError(f"{where}: name is {name!r}; it must be text")
     if name == "":
-        raise ModelError(f"{where}: name is empty; leave it out to use the names of the file")
+        raise ModelError(f"{where}: name is empty; omit it to use the names of the file")
     if friction is not None:
         number(where, "friction", friction)
     number(where, "restitution", restitution)
@@ -39,7 +39,7 @@ def check_arguments(
 
 
 def folders_in(given: object) -> list[Path]:
-    """The folders that an argument names, one or several. Raises ModelError for what names none."""
+    """Return the folders that an argument names, one or several. Raise ModelError for other types."""
     listed = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable) else list(given)
     folders = [Path(each) for each in listed if isinstance(each, str | os.PathLike)]
     if len(folders) < len(listed):
@@ -47,8 +47,8 @@ def folders_in(given: object) -> list[Path]:
     return folders
 
 
-# What libraries raise for numbers and text that they can't work with; NumPy's and qhull's errors are among them. Not
-# TypeError, which an argument of the caller causes.
+# Errors that libraries raise for invalid numbers and text, including those of NumPy and qhull. TypeError is not among
+# them, since it comes from an argument of the caller.
 LIBRARY_ERRORS = (ArithmeticError, LookupError, ValueError, RuntimeError, MemoryError, OSError, AssertionError)
 
 
@@ -66,11 +66,11 @@ def all_or_nothing(builder: WorldBuilder) -> Iterator[None]:
 
 @contextmanager
 def located(at: Callable[[str], ImportFileError], subject: str | None = None) -> Iterator[None]:
-    """Turn what the builder or a library raises in the ``with`` block into an ImportFileError.
+    """Turn errors of the builder or a library in the ``with`` block into an ImportFileError.
 
     Args:
-        at: makes it from a message, with the file and the element.
-        subject: what the builder's messages begin with, which is ignored: the element says it.
+        at: function that makes it from a message, with file and element.
+        subject: beginning of the builder's messages that is removed, since the element says it.
     """
     try:
         yield
@@ -83,13 +83,13 @@ def located(at: Callable[[str], ImportFileError], subject: str | None = None) ->
 
 
 def named_file(path: object) -> AbstractContextManager[None]:
-    """Turn what a library raises in the ``with`` block into an ImportFileError that names the file.
+    """Turn errors of a library in the ``with`` block into an ImportFileError that names the file.
 
-    A ModelError that doesn't name it, since the fault shows only when the model is put together, becomes one too.
+    A ModelError without the file's name, from building the model, is turned into one, too.
     """
     return located(lambda message: ImportFileError(path, message))
 
 
 def in_words(error: BaseException) -> str:
-    """An error of a library in one line, with its type."""
+    """Return an error of a library in one line, with its type."""
     return f"{type(error).__name__}: {str(error).strip() or 'no message'}".split("\n")[0]

@@ -1,10 +1,9 @@
-"""Reading files that nobody vouches for, in a process with limits of its own.
+"""Reading of untrusted files in a separate process with limits.
 
-Parsers are large libraries written in C++. A damaged or malicious file may make them crash, run for hours or take all
-memory, which would end or freeze the process that uses them. Here that is another one: what happens to it becomes an
-error message. The model comes back as arrays and plain data (:mod:`sim.importers.model_file`) and not as a pickle,
-which could run code in the caller's process. The other process has the rights of the caller: a file that takes it over
-could still do what the user may do.
+Parsers are large libraries written in C++. A damaged or malicious file may make them crash, run for hours or exhaust
+memory, which would end or freeze the calling process. In a separate process this becomes an error message. The model
+comes back as arrays and plain data (:mod:`sim.importers.model_file`), not as a pickle, which could run code in the
+caller's process. The separate process has the rights of the caller: a file that takes it over can do what the user can.
 """
 
 import contextlib
@@ -30,17 +29,17 @@ from sim.importers.model_file import model_from_bytes
 from sim.model.model import Model
 from sim.output import WritingFolder
 
-STARTING = 120.0  # seconds that the process may take until it is ready
-# One thread each: a pool of threads takes address space, which is limited.
+STARTING = 120.0  # maximum startup time of the process [s]
+# One thread each, since thread pools take address space, which is limited.
 ENVIRONMENT = {"PXR_WORK_THREAD_LIMIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading an untrusted file may take.
+    """Limits for reading an untrusted file.
 
     Attributes:
-        seconds: time on the clock [s].
+        seconds: elapsed time [s].
         cpu_seconds: processor time [s].
         memory: memory beyond that of the libraries [bytes].
 
@@ -59,15 +58,15 @@ class Limits:
 
 
 def load_untrusted(path: str | os.PathLike[str], limits: Limits, options: Mapping[str, Any]) -> Model:
-    """:func:`sim.load` in a process of its own.
+    """Load a file as :func:`sim.load` does, in a separate process.
 
     Args:
         path: the file.
-        limits: what reading it may take.
+        limits: limits for reading it.
         options: further arguments of :func:`sim.load`.
 
     Raises:
-        ImportFileError: see :func:`sim.load`; also for a file that takes too long or too much memory, or that makes a
+        ImportFileError: see :func:`sim.load`; also for a file that needs too much time or memory, or that makes a
             library crash.
         ModelError: see :func:`sim.load`; also on systems without such limits.
     """
@@ -76,12 +75,12 @@ def load_untrusted(path: str | os.PathLike[str], limits: Limits, options: Mappin
 
 
 class ReadingProcess:
-    """A process that reads files, one after another; a new one takes its place when it ends.
+    """A process that reads files one after another, and is replaced by a new one when it ends.
 
     Use it in a ``with`` block, which ends the process.
 
     Args:
-        limits: what reading a file may take.
+        limits: limits for reading a file.
 
     Example:
         >>> from sim.importers.untrusted import Limits, ReadingProcess
@@ -93,7 +92,9 @@ class ReadingProcess:
 
     def __init__(self, limits: Limits):
         if not Path("/proc/self/statm").exists():
-            raise ModelError("untrusted files can only be read on Linux, where a process can be given limits")
+            raise ModelError(
+                "untrusted files can only be read on Linux, where the resources of a process can be limited"
+            )
         self._limits = limits
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
@@ -107,7 +108,7 @@ class ReadingProcess:
         self._folder.close()
 
     def load(self, path: str | os.PathLike[str], options: Mapping[str, Any]) -> Model:
-        """The model of a file; arguments and errors as for :func:`load_untrusted`."""
+        """Return the model of a file; arguments and errors as for :func:`load_untrusted`."""
         result = self._folder.path / "model"
         request = {
             "path": os.fspath(path), "options": {name: _plain(value) for name, value in options.items()},
@@ -124,12 +125,12 @@ class ReadingProcess:
         try:
             return model_from_bytes(result.read_bytes())
         except ValueError as error:
-            raise ImportFileError(path, f"its model came back damaged: {error}") from None
+            raise ImportFileError(path, f"the reading process returned a damaged model: {error}") from None
         finally:
             result.unlink(missing_ok=True)
 
     def _ask(self, path: object, request: str) -> str:
-        """The line that answers a request; raises ImportFileError if the process ends or takes too long."""
+        """Return the answer to a request. Raise ImportFileError if the process ends or times out."""
         process = self._process or self._start()
         assert process.stdin is not None
         try:
@@ -149,7 +150,7 @@ class ReadingProcess:
         return line
 
     def _last_words(self, process: "subprocess.Popen[str]") -> str:
-        """What a process that ended came to."""
+        """Return how a process ended."""
         code = process.wait()
         self._stop()
         if code == -signal.SIGXCPU:
@@ -177,7 +178,7 @@ class ReadingProcess:
             ready = ""
         if not ready:
             self._stop()
-            raise ModelError("the process that reads untrusted files doesn't start; is this Python installation whole?")
+            raise ModelError("the process that reads untrusted files failed to start; check the Python installation")
         return process
 
     def _stop(self) -> None:
@@ -200,7 +201,7 @@ def _pass_on(process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> Non
 
 
 def _plain(value: Any) -> Any:
-    """An option of :func:`sim.load` as JSON can hold it."""
+    """Convert an option of :func:`sim.load` to JSON types."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, np.ndarray | np.generic):

@@ -1,4 +1,4 @@
-"""XML elements that know their file and line, so that every error can say where it is."""
+"""XML elements that know their file and line, for error messages."""
 
 import math
 import re
@@ -40,7 +40,7 @@ class Element:
 
     @property
     def label(self) -> str:
-        """Its name in messages: the nearest named link or joint, the tag inside it, and the line."""
+        """Return its name for messages: the nearest named link or joint, the tag inside it, and the line."""
         named: Element | None = self
         while named is not None and not (named.tag in ("link", "joint") and named.attributes.get("name")):
             named = named.parent
@@ -51,7 +51,7 @@ class Element:
         return f"{what} (line {self.line})"
 
     def error(self, message: str) -> ImportFileError:
-        """An error that names the file and this element; to be raised by the caller."""
+        """Return an error that names the file and this element; the caller raises it."""
         return ImportFileError(self.path, message, self.label)
 
     def located(self, subject: str) -> AbstractContextManager[None]:
@@ -59,11 +59,11 @@ class Element:
         return located(self.error, subject)
 
     def all(self, tag: str) -> list["Element"]:
-        """The children with this tag."""
+        """Return the children with this tag."""
         return [child for child in self.children if child.tag == tag]
 
     def optional(self, tag: str) -> "Element | None":
-        """The one child with this tag, or None. Raises ImportFileError if there are more."""
+        """Return the one child with this tag, or None. Raise ImportFileError if there are more."""
         found = self.all(tag)
         if len(found) > 1:
             raise self.error(
@@ -72,32 +72,32 @@ class Element:
         return found[0] if found else None
 
     def required(self, tag: str) -> "Element":
-        """The one child with this tag. Raises ImportFileError if there is none or more."""
+        """Return the one child with this tag. Raise ImportFileError if there is none or more."""
         found = self.optional(tag)
         if found is None:
             raise self.error(f"has no <{tag}> element; it needs one")
         return found
 
     def text(self, name: str) -> str:
-        """An attribute that must exist and not be empty."""
+        """Return an attribute that must exist and not be empty."""
         value = self.attributes.get(name, "")
         if not value.strip():
             raise self.error(f"attribute '{name}' is {'empty' if name in self.attributes else 'missing'}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """An attribute as a finite number; ``default`` None: it must exist."""
+        """Return an attribute as a finite number; it is required if ``default`` is None."""
         return float(self.vector(name, 1, None if default is None else (default,))[0])
 
     def bound(self, name: str, default: float) -> float:
-        """An attribute as a number that may be infinite, such as a limit; very large ones count as infinite."""
+        """Return an attribute as a number that may be infinite, such as a limit; very large ones count as infinite."""
         value = self._numbers(name, 1)[0] if name in self.attributes else default
         if math.isnan(value):
             raise self.error(f"attribute '{name}' is not a number: '{self.attributes[name]}'")
         return math.copysign(math.inf, value) if abs(value) >= UNREACHABLE else value
 
     def vector(self, name: str, count: int, default: tuple[float, ...] | None = None) -> np.ndarray:
-        """An attribute as ``count`` finite numbers; ``default`` None: it must exist."""
+        """Return an attribute as ``count`` finite numbers; it is required if ``default`` is None."""
         if name not in self.attributes and default is not None:
             return np.array(default, dtype=np.float64)
         values = self._numbers(name, count)
@@ -106,7 +106,7 @@ class Element:
         return np.array(values)
 
     def _numbers(self, name: str, count: int) -> list[float]:
-        # Published files separate numbers by ", " too.
+        # Published files also separate numbers by ", ".
         words = [word.removesuffix(",") for word in self.text(name).split()]
         try:
             values = [float(word) for word in words]
@@ -121,7 +121,7 @@ class Element:
 
 
 def read_text(path: Path) -> bytes:
-    """The bytes of a file. Raises ImportFileError if it can't be read or is empty."""
+    """Return the bytes of a file. Raise ImportFileError if it can't be read or is empty."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -138,12 +138,12 @@ def parse_xml(path: Path) -> Element:
         path: the file.
 
     Returns:
-        the root element.
+        The root element.
 
     Raises:
         ImportFileError: if the file can't be read, is empty or is not well-formed.
     """
-    # Blank lines before the declaration, which expat refuses, go behind it: lines keep their numbers.
+    # Blank lines before the declaration, which expat rejects, are moved behind it, which preserves line numbers.
     data = BLANKS_FIRST.sub(rb"\1\3\2", read_text(path))
     parser = expat.ParserCreate()
     roots: list[Element] = []

@@ -24,7 +24,7 @@ from tests.fuzz.mutations import make_case
 
 PLURALS = {"model": "models", "error": "errors", "crash": "crashes", "failure": "failures"}
 LIMITS = Limits(seconds=60.0, cpu_seconds=10.0, memory=1e9)
-ENDED = ("made the process", "took more than", "took longer", "asks for more than")
+ENDED = ("made the process", "took more than", "took longer", "needs more than")
 
 
 def judge(process: ReadingProcess, path: Path) -> tuple[str, str]:

@@ -124,8 +124,8 @@ class TestRead:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (("4 0 1 2 3\n", ""), "its header counts 5 lines and it has 4; export it again"),
-            (("4 0 1 2 3", "4 0 1 2 -1"), "a triangle has the vertex -1; the first one is 0"),
+            (("4 0 1 2 3\n", ""), "5 lines.* 4;"),
+            (("4 0 1 2 3", "4 0 1 2 -1"), "vertex -1"),
             (("4 0 1 2 3", "4 0 1 2 4"), "index 4 is out of bounds"),
             (("2 0 0", "nan 0 0"), "vertex 1 is not finite"),
             (("4 0 1 2 3", "2 0 1"), "contains no triangles"),
@@ -156,14 +156,14 @@ class TestRead:
         ("name", "data", "message"),
         [
             ("a.gltf", b'{"accessors": [{"count": 1000000000000, "type": "VEC3"}]}', "accessor 0 has no bufferView"),
-            ("a.gltf", b'{"accessors": 3}', "accessors aren't a list of objects"),
-            ("a.gltf", b'{"buffers": [{"uri": "/dev/zero"}]}', r"buffers\[0\]: there is no file '/dev/zero'"),
-            ("a.gltf", b'{"images": [{"uri": "gone.png"}]}', r"images\[0\]: there is no file 'gone.png'"),
-            ("a.gltf", b'{"nodes": [{"children": [1]}, {"children": [0]}]}', "node 0 hangs below itself"),
-            ("a.gltf", b'{"nodes": [{"children": [7]}]}', "node 0 has the child 7, which is none"),
+            ("a.gltf", b'{"accessors": 3}', "'accessors'"),
+            ("a.gltf", b'{"buffers": [{"uri": "/dev/zero"}]}', r"buffers\[0\]: .*'/dev/zero'"),
+            ("a.gltf", b'{"images": [{"uri": "gone.png"}]}', r"images\[0\]: .*'gone.png'"),
+            ("a.gltf", b'{"nodes": [{"children": [1]}, {"children": [0]}]}', "node 0 .*ancestor"),
+            ("a.gltf", b'{"nodes": [{"children": [7]}]}', "node 0 .* 7"),
             ("a.gltf", b"[]", "isn't a JSON object"),
-            ("a.glb", b"glTF", "doesn't begin as a .glb file"),
-            ("a.glb", b"solid part" * 9, "doesn't begin as a .glb file"),
+            ("a.glb", b"glTF", "\\.glb"),
+            ("a.glb", b"solid part" * 9, "\\.glb"),
             ("a.glb", b"glTF" + bytes(8) + (2**31).to_bytes(4, "little") + b"JSON{", "can't be read"),
         ],
     )
@@ -235,9 +235,7 @@ class TestRead:
     def test_an_stl_file_that_was_cut_off(self, robot):
         data = put(robot / "part.stl").read_bytes()
         (robot / "part.stl").write_bytes(data[:-20])
-        with pytest.raises(
-            sim.ModelError, match=rf"its 24 triangles take {len(data)} bytes and it has {len(data) - 20}"
-        ):
+        with pytest.raises(sim.ModelError, match=rf"24 triangles.* {len(data)} .* {len(data) - 20};"):
             MeshLibrary(robot).surface("part.stl", ONE)
 
     @pytest.mark.parametrize("suffix", ["stl", "obj", "dae"])

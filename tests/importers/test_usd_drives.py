@@ -35,7 +35,7 @@ def settled(model, control=None):
 def test_the_target_of_a_servo_is_named(tmp_path, kind, unit, name):
     stage = driven(tmp_path, kind, Stiffness=1e5, Damping=1e4, TargetPosition=0.5)
     target = 0.5 * unit
-    expected = rf"'/j': its drive aims at {target:.9g} {name}; give that as control"
+    expected = rf"'/j': its drive .*{target:.9g} {name};"
     with pytest.warns(sim.USDWarning, match=expected):
         model = read(stage)
     assert_allclose(settled(model)[0], 0.0, atol=1e-3 * target)

@@ -92,7 +92,7 @@ def test_numbers_that_are_refused(tmp_path, place, text, message):
 
 
 def test_numbers_that_mean_something_else_are_reported(tmp_path):
-    with pytest.warns(sim.USDWarning, match="'/a': mass 0 means that it follows from the colliders, 8000 kg"):
+    with pytest.warns(sim.USDWarning, match="'/a': mass 0 .* 8000 kg"):
         model = load(tmp_path, BODY="float physics:mass = 0")
     assert model.parameters["mass"][0] == 8000.0
     with pytest.warns(sim.USDWarning, match="'/j': its lower limit 10.0 is above the upper -10.0; it is locked"):

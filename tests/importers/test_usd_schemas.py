@@ -287,7 +287,7 @@ def test_mujoco_actuators_of_affine_laws(tmp_path):
     ("text", "message"),
     [
         ('uniform token mjc:dynType = "integrator"', "'/R/act', which has an internal state"),
-        ("double mjc:forceRange:max = inf", "'/R/act', whose range of forces has one bound alone"),
+        ("double mjc:forceRange:max = inf", "'/R/act', whose range of forces"),
         ("double[] mjc:gear = [0, 0, 0, 0, 0, 0]", "'/R/act', whose gear is zero"),
         ('uniform token mjc:gainType = "muscle"', "'/R/act', whose force law"),
         ("rel mjc:target = </R/root>", "'/R/act': it acts on '/R/root'"),

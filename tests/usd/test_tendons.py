@@ -81,8 +81,8 @@ def test_what_is_gone_is_said(tmp_path):
     with pytest.warns(sim.USDWarning) as said:
         sim.load(path)
     texts = " ".join(str(each.message) for each in said)
-    assert "ignored: tendon 'sum', since 'gone' is gone" in texts
-    assert "ignored: actuator 'winch', since 'lost' is gone" in texts
+    assert "ignored: tendon 'sum': 'gone' doesn't exist" in texts
+    assert "ignored: actuator 'winch': its target 'lost' doesn't exist" in texts
 
 
 def test_what_hung_on_a_joint_that_another_program_removed_is_left_out(tmp_path):
@@ -101,8 +101,8 @@ def test_what_hung_on_a_joint_that_another_program_removed_is_left_out(tmp_path)
     with pytest.warns(sim.USDWarning) as said:
         model = sim.load(path, dtype="float64")
     assert [str(each.message).removeprefix(f"{path}: ") for each in said] == [
-        "ignored: tendon 'near', since 'leader' is gone",
-        "ignored: constraint 'tie', since tendon 'near' is gone",
-        "prim '/World/Joints/follower': joint 'leader', which it follows, is gone; it is free",
+        "ignored: tendon 'near': 'leader' doesn't exist",
+        "ignored: constraint 'tie': tendon 'near' doesn't exist",
+        "prim '/World/Joints/follower': its leader, joint 'leader', doesn't exist; it is not coupled",
     ]
     assert (model.tendons.names, model.equalities.coupling_names) == (("far",), ())

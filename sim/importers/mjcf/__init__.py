@@ -1,4 +1,4 @@
-"""MJCF files, by MuJoCo's own parser."""
+"""Import of MJCF files, with MuJoCo's own parser."""
 
 from sim.importers.mjcf.importer import add_mjcf
 

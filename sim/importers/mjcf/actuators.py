@@ -1,4 +1,4 @@
-"""Actuators of an MJCF file: those with affine force laws, on scalar joints, tendons, sites and bodies."""
+"""Actuators of an MJCF file with affine force laws, on scalar joints, tendons, sites and bodies."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from sim.model.specs import DYNAMICS_CODES
 from warp_kernels import types as codes
 from warp_kernels.activation import SHORTEST
 
-# What actuators act on, by MuJoCo's name.
+# Kinds of transmissions, by MuJoCo's name
 TRANSMISSIONS = {
     "mjTRN_JOINT": "joint", "mjTRN_JOINTINPARENT": "joint", "mjTRN_TENDON": "tendon", "mjTRN_SITE": "frame",
     "mjTRN_BODY": "adhesion",
@@ -23,14 +23,14 @@ TRANSMISSIONS = {
 
 
 def transmission_of(reader: Reader, actuator: int) -> str:
-    """MuJoCo's name of what an actuator acts on."""
+    """Return MuJoCo's name of an actuator's transmission."""
     return str(reader.file.mujoco.mjtTrn(int(reader.file.model.actuator_trntype[actuator])).name)
 
 
 def limits_of_sums(reader: Reader) -> list[str]:
-    """A note of the joints whose ``actuatorfrcrange`` doesn't mean what it does in MuJoCo; none where there are none.
+    """Return a note on the joints whose ``actuatorfrcrange`` differs from MuJoCo's meaning; empty if there are none.
 
-    MuJoCo holds the sum of all actuators' forces on the joint within it. Here each actuator of the joint is.
+    MuJoCo clamps the sum of all actuator forces on the joint. Backswing clamps the force of each actuator of the joint.
     """
     model = reader.file.model
     own, reached = np.zeros(model.njnt, dtype=int), np.zeros(model.njnt, dtype=bool)
@@ -44,16 +44,16 @@ def limits_of_sums(reader: Reader) -> list[str]:
         return []
     return [
         "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
-        f"({names_of(reader.file, 'joint', which)}); each actuator of such a joint alone is held within them"
+        f"({names_of(reader.file, 'joint', which)}); each single actuator of such a joint is clamped to them"
     ]
 
 
 def _reached(reader: Reader, actuator: int) -> set[int]:
-    """The joints on which an actuator of a tendon, a site or a body may act."""
+    """Return the joints on which an actuator of a tendon, a site or a body may act."""
     model = reader.file.model
     kind = TRANSMISSIONS[transmission_of(reader, actuator)]
     driven, other = (int(each) for each in model.actuator_trnid[actuator])
-    if kind == "adhesion":  # it pulls at whatever touches
+    if kind == "adhesion":  # it pulls at every body in contact
         return set(range(model.njnt))
     if kind == "frame":
         bodies = [int(model.site_bodyid[driven]), 0 if other < 0 else int(model.site_bodyid[other])]
@@ -75,7 +75,7 @@ def _reached(reader: Reader, actuator: int) -> set[int]:
 
 
 def _between(reader: Reader, bodies: list[int]) -> set[int]:
-    """The joints that carry some of the bodies, but not all."""
+    """Return the joints that carry some of the bodies, but not all."""
     model, chains = reader.file.model, list[set[int]]()
     for body in bodies:
         chain = set[int]()
@@ -87,15 +87,15 @@ def _between(reader: Reader, bodies: list[int]) -> set[int]:
     return chains[0].union(*chains[1:]) - chains[0].intersection(*chains[1:])
 
 
-# The last group of actuators that MuJoCo can disable.
+# Last group of actuators that MuJoCo can disable
 LAST_GROUP = 30
 
 
 def add_actuators(reader: Reader) -> dict[str, int]:
-    """Add the actuators that have a counterpart; the others go into the reader's notes.
+    """Add the supported actuators; note the others in the reader.
 
     Returns:
-        the index in MuJoCo's ``ctrl`` of the input of each actuator, by its name here.
+        The index in MuJoCo's ``ctrl`` of each actuator's input, by the actuator's name.
 
     Raises:
         ImportFileError: naming the actuator.
@@ -118,19 +118,19 @@ def add_actuators(reader: Reader) -> dict[str, int]:
 
 
 def _of_disabled_groups(reader: Reader) -> list[str]:
-    """A note of the actuators that act here, though their groups are disabled; none where there are none."""
+    """Return a note on actuators that act although their groups are disabled; empty if there are none."""
     model = reader.file.model
     bits, groups = int(model.opt.disableactuator), model.actuator_group
     acting = [number for number in reader.actuators if 0 <= groups[number] <= LAST_GROUP and bits >> groups[number] & 1]
     if not acting:
         return []
     return [
-        f"actuatorgroupdisable is without effect: its actuators act here ({names_of(reader.file, 'actuator', acting)})"
+        f"actuatorgroupdisable has no effect: these actuators stay active: {names_of(reader.file, 'actuator', acting)}"
     ]
 
 
 def _add_rotors(reader: Reader) -> None:
-    """Add armature and damping of actuators to those of their joints; what isn't added goes into the reader's notes."""
+    """Add armature and damping of actuators to those of their joints; note what isn't added in the reader."""
     file, model = reader.file, reader.file.model
     count = int(file.array("nactuator", model.nu))
     armature, damping = (file.array(f"actuator_{name}", np.zeros(count)) for name in ("armature", "damping"))
@@ -150,23 +150,23 @@ def _add_rotors(reader: Reader) -> None:
 
 
 def _law(reader: Reader, actuator: int) -> ForceLaw:
-    """The force law; raises NoForceLawError."""
+    """Return the force law. Raise NoForceLawError if there is none."""
     model, mujoco = reader.file.model, reader.file.mujoco
     if reader.file.array("actuator_plugin", np.full(actuator + 1, -1))[actuator] >= 0:
-        raise NoForceLawError("whose force is a plugin's")
+        raise NoForceLawError("whose force comes from a plugin")
     transmission = transmission_of(reader, actuator)
     if transmission not in TRANSMISSIONS:
         raise NoForceLawError(
-            f"which acts by a {transmission.removeprefix('mjTRN_').lower()}; only joints, tendons, sites and bodies "
-            "have actuators here"
+            f"with transmission {transmission.removeprefix('mjTRN_').lower()}; only joints, tendons, sites and bodies "
+            "are supported"
         )
     driven = int(model.actuator_trnid[actuator, 0])
     if TRANSMISSIONS[transmission] == "joint":
         kind = joint_type(reader, driven)
         if kind not in ("revolute", "prismatic"):
-            raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
+            raise NoForceLawError(f"on a {kind} joint; apply joint forces (tau) instead")
     if transmission == "mjTRN_BODY" and model.body_weldid[driven] == 0:
-        raise NoForceLawError("which pulls at a body that doesn't move")
+        raise NoForceLawError("which acts on a static body")
     _dynamics(reader, actuator)
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
         raise NoForceLawError("which has a delay; delay its input instead")
@@ -180,12 +180,12 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
 
 
 def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[float, float, float]:
-    """Gain or bias: a constant and what goes with length and velocity; raises NoForceLawError for other kinds."""
+    """Return gain or bias: a constant and factors of length and velocity. Raise NoForceLawError for other kinds."""
     if type == int(getattr(kinds, f"mj{name}_AFFINE")):
         return float(numbers[0]), float(numbers[1]), float(numbers[2])
     label = kinds(int(type)).name.removeprefix(f"mj{name}_").lower()
     if label not in ("fixed", "none"):
-        raise NoForceLawError(f"whose force law ({name.lower()}type {label}) has no counterpart here")
+        raise NoForceLawError(f"whose force law ({name.lower()}type {label}) is not supported")
     return (float(numbers[0]) if label == "fixed" else 0.0), 0.0, 0.0
 
 
@@ -209,7 +209,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
 
 
 def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
-    """What an actuator acts on, as the builder is told it."""
+    """Return the target of an actuator, as arguments of the builder."""
     kind = TRANSMISSIONS[transmission_of(reader, actuator)]
     driven, other = (int(each) for each in reader.file.model.actuator_trnid[actuator])
     if kind == "joint":
@@ -223,13 +223,13 @@ def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
 
 
 def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
-    """How the state of an actuator follows its input, if it has one; raises NoForceLawError for other dynamics."""
+    """Return the activation dynamics of an actuator, if it has a state. Raise NoForceLawError for others."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtDyn
     name = kinds(int(model.actuator_dyntype[actuator])).name.removeprefix("mjDYN_").lower()
     if name == "none":
         return {}
     if name not in DYNAMICS_CODES or int(model.actuator_actnum[actuator]) != 1:
-        raise NoForceLawError(f"whose state follows its input by a law (dyntype {name}) that has no counterpart here")
+        raise NoForceLawError(f"whose activation dynamics (dyntype {name}) are not supported")
     found: dict[str, Any] = {"dynamics": name, "act_early": bool(model.actuator_actearly[actuator])}
     if name != "integrator":
         found["time_constant"] = max(float(model.actuator_dynprm[actuator, 0]), SHORTEST)
@@ -241,9 +241,9 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
 
 
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
-    """Between what the force here is held: the range of the actuator, and that of its joint within it.
+    """Return the force limits: the range of the actuator, intersected with that of its joint.
 
-    MuJoCo holds the sum of all forces on a joint within the joint's range, see :func:`limits_of_sums`.
+    MuJoCo clamps the sum of all forces on a joint to the joint's range, see :func:`limits_of_sums`.
     """
     model, joint = reader.file.model, int(reader.file.model.actuator_trnid[actuator, 0])
     bounds = np.array([-np.inf, np.inf])
@@ -256,7 +256,7 @@ def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> t
 
 
 def _control_range(reader: Reader, actuator: int) -> tuple[float, float]:
-    """Between what an input is clipped."""
+    """Return the limits to which an input is clamped."""
     model, control = reader.file.model, _control(reader, actuator)
     if not model.actuator_ctrllimited[control]:
         return -np.inf, np.inf
@@ -265,5 +265,5 @@ def _control_range(reader: Reader, actuator: int) -> tuple[float, float]:
 
 
 def _control(reader: Reader, actuator: int) -> int:
-    """Index of an actuator's input in MuJoCo's ``ctrl``."""
+    """Return the index of an actuator's input in MuJoCo's ``ctrl``."""
     return int(reader.file.array("actuator_ctrladr", np.arange(actuator + 1))[actuator])

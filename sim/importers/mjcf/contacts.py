@@ -1,14 +1,14 @@
-"""Which geoms of an MJCF file collide, with what friction and softness.
+"""Colliding geoms of an MJCF file, with their friction, solref and solimp.
 
-MuJoCo decides by bits, bodies and lists of pairs, and takes the larger friction of two geoms, or that of the one with
-priority. Geometries here do so too. What is left are geoms of different ``condim`` and listed pairs: where the geoms
-give another friction than the file, it is stated for the pair.
+MuJoCo selects pairs by bit masks, bodies and lists of pairs, and takes the larger friction of two geoms, or that of the
+one with priority. So do geometries of Backswing, except for geoms of different ``condim`` and listed pairs: if their
+friction differs from the file's, it is set for the pair.
 
-MuJoCo mixes the softness of two geoms and bounds the result. Geometries here have numbers within the bounds, which are
-then mixed. Where that gives something else, the softness of the pair is stated. So it is where the file disables
-"refsafe", one of the bounds.
+MuJoCo mixes solref and solimp of two geoms and clamps the result. Backswing clamps those of each geometry first and
+then mixes them. If the results differ, they are set for the pair; also if the file disables "refsafe", one of the
+bounds.
 
-A table of all pairs of geoms would take memory with the square of their number: its rows are computed where needed.
+A table of all pairs of geoms would need memory quadratic in their number, so its rows are computed when needed.
 """
 
 from collections import defaultdict
@@ -23,10 +23,10 @@ from sim.simulation.stepping.mujoco_law import mixed_softness, pair_softness
 
 
 def unbounded(file: MJCFFile, solref: np.ndarray) -> np.ndarray:
-    """What MuJoCo makes of solref [n, 2] where the file disables "refsafe"; otherwise the same.
+    """Return solref [n, 2] as MuJoCo uses it in a file that disables "refsafe"; otherwise unchanged.
 
-    Time constants below two time steps are then as they are. Here they are stated as the stiffness and the damping that
-    they stand for, since these are never bounded.
+    Time constants below two time steps are then not clamped. They are converted to the equivalent stiffness and
+    damping, which are never clamped.
     """
     if not file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_REFSAFE):
         return solref
@@ -38,7 +38,7 @@ def unbounded(file: MJCFFile, solref: np.ndarray) -> np.ndarray:
 
 
 class MixedSoftness:
-    """The geoms of a file with numbers beyond the bounds, and what pairs of them have."""
+    """Geoms of a file with numbers beyond the bounds, and the mixed softness of their pairs."""
 
     def __init__(self, reader: Reader):
         self._reader, self._model = reader, reader.file.model
@@ -52,14 +52,14 @@ class MixedSoftness:
         self._beyond = np.asarray((solrefs != freed).any(axis=1) | (solimps != solimp).any(axis=1))
 
     def state(self, geom: int, others: np.ndarray, names: dict[int, list[str]]) -> None:
-        """State the softness of a geom with others where theirs, mixed, is another than the file's.
+        """Set the softness of a geom's pairs whose mixed value differs from the file's.
 
-        Those that the file lists as a ``<pair>`` have its softness.
+        Pairs that the file lists as a ``<pair>`` have the softness of that element.
 
         Args:
             geom: the geom.
-            others: the geoms that it touches.
-            names: of geometries, by geom.
+            others: the geoms that it can collide with.
+            names: names of geometries, by geom.
         """
         geometries = self._reader.builder.geometries
         for other in others[self._beyond[others] | self._beyond[geom]].tolist():
@@ -75,7 +75,7 @@ class MixedSoftness:
                 self._reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin, contact_gap=gap)
 
     def _mixed(self, geom: int, other: int) -> tuple[np.ndarray, np.ndarray]:
-        """solref and solimp of two geoms, mixed and not bounded."""
+        """Return mixed, unclamped solref and solimp of two geoms."""
         model, pair = self._model, [geom, other]
         priority, weights = model.geom_priority[pair], model.geom_solmix[pair]
         if priority[0] != priority[1]:
@@ -87,9 +87,9 @@ class MixedSoftness:
 
 
 class Touching:
-    """Whether MuJoCo looks for contacts of two geoms, row by row.
+    """Table of the geoms between which MuJoCo looks for contacts, computed row by row.
 
-    Notes on pairs that never collide here are added to the reader's.
+    Pairs that never collide in Backswing are noted in the reader.
 
     Attributes:
         moves: whether a geom's body moves [ngeom].
@@ -110,15 +110,14 @@ class Touching:
         for number, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist(), strict=True)):
             if self._neighbours(a)[b]:
                 reader.notes.append(
-                    f"{reader.file.label('pair', number)}: links joined by a joint never collide here; "
-                    "the pair is left out"
+                    f"{reader.file.label('pair', number)}: links joined by a joint never collide; the pair is ignored"
                 )
             else:
                 self._stated[a].append(b)
                 self._stated[b].append(a)
 
     def of(self, geom: int) -> np.ndarray:
-        """The geoms that a geom touches, as truth values [ngeom]."""
+        """Return a mask of the geoms that can collide with a geom [ngeom]."""
         model, weld = self._model, self._weld
         bits = (model.geom_contype[geom] & model.geom_conaffinity) | (model.geom_conaffinity[geom] & model.geom_contype)
         touch = (bits != 0) & ~self._neighbours(geom)
@@ -131,31 +130,31 @@ class Touching:
         return np.asarray(touch)
 
     def _neighbours(self, geom: int) -> np.ndarray:
-        """The geoms of the links that are joined to a geom's link; none for those that don't move [ngeom]."""
+        """Return a mask of the geoms on the links joined to a geom's link [ngeom]; all False for static geoms."""
         if not self.moves[geom]:
             return np.zeros(len(self.moves), dtype=bool)
         beside = (self._above == self._weld[geom]) | (self._weld == self._above[geom])
         return np.asarray(self.moves & beside)
 
 
-# The least ``condim`` of contacts with sliding, torsional and rolling friction.
+# Minimum ``condim`` of contacts with sliding, torsional and rolling friction
 LEAST_DIMENSION = (3, 4, 6)
-# MuJoCo's least friction of each kind that a contact has (mjMINMU); with none at all its pyramids would be softer.
+# MuJoCo's minimum friction of each kind that a contact has (mjMINMU); with zero its pyramids would be softer.
 LEAST_FRICTION = 1e-5
 
 
 @dataclass(frozen=True)
 class Surfaces:
-    """The contact properties of each geom.
+    """Contact properties of each geom.
 
     Attributes:
         collides: whether a geom takes part in contact [ngeom].
-        touching: which geoms of the file collide with each other.
-        priority: of two geoms, that with the higher decides the friction [ngeom].
+        touching: table of the geoms of the file that collide with each other.
+        priority: of two geoms, the one with the higher priority determines the friction [ngeom].
         friction: sliding, torsional [m] and rolling friction [ngeom, 3].
-        of_file: the same whatever the geom's ``condim`` [ngeom, 3].
+        of_file: the same, regardless of the geom's ``condim`` [ngeom, 3].
         dimension: ``condim`` [ngeom].
-        restitution: of geoms that move.
+        restitution: restitution of geoms that move.
     """
 
     collides: np.ndarray
@@ -168,7 +167,7 @@ class Surfaces:
 
 
 def read_surfaces(reader: Reader, friction: float | None, restitution: float, self_collision: bool) -> Surfaces:
-    """Surfaces of all geoms; ``friction`` replaces the sliding friction of the file."""
+    """Return surfaces of all geoms; ``friction`` replaces the sliding friction of the file."""
     model = reader.file.model
     paired = np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2])
     of_file = np.maximum(model.geom_friction, LEAST_FRICTION)
@@ -188,13 +187,13 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
 
 
 def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names: dict[int, list[str]]) -> None:
-    """Exclude the pairs of geoms that don't touch in the file, and state the friction that geoms don't give a pair.
+    """Exclude pairs of geoms that don't collide in the file, and set friction that the geoms don't give a pair.
 
     Args:
-        reader: of the file. Notes on what differs from it are added to the reader's.
-        surfaces: of all geoms.
+        reader: reader of the file, which collects notes on differences from it.
+        surfaces: surfaces of all geoms.
         friction: replaces the sliding friction of the file.
-        names: of the geometries of geoms that collide, by geom. Those of one link, and so of the world, never do.
+        names: names of the geometries of colliding geoms, by geom. Geometries of one link (or the world) never collide.
     """
     geoms = np.array(list(names), dtype=np.int64)
     links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
@@ -220,7 +219,7 @@ def _state_frictions(
     listed: dict[frozenset[int], np.ndarray],
     names: dict[int, list[str]],
 ) -> None:
-    """State the friction of a geom with those others where the file's is another than theirs give."""
+    """Set the friction of a geom with those others for which the file's differs from the mixed one."""
     here = _mixed(surfaces.friction, surfaces.priority, geom, others)
     of_file = _mixed(surfaces.of_file, surfaces.priority, geom, others)
     there = _acting(of_file, _mixed(surfaces.dimension[:, None], surfaces.priority, geom, others)[:, 0])
@@ -233,7 +232,7 @@ def _state_frictions(
 
 
 def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
-    """State softness and margin of the pairs that the file lists."""
+    """Set softness and margin of the pairs that the file lists."""
     model = reader.file.model
     for pair in range(model.npair):
         if np.any(model.pair_solreffriction[pair]):
@@ -253,19 +252,19 @@ def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
 
 
 def _mixed(values: np.ndarray, priority: np.ndarray, geom: int, others: np.ndarray) -> np.ndarray:
-    """MuJoCo's values of a geom with others: those of the one with the higher priority, or the larger ones [n, ...]."""
+    """Return MuJoCo's pair values of a geom: those of the higher priority, or the larger ones [n, ...]."""
     own, theirs = priority[geom], priority[others][:, None]
     a, b = values[geom], values[others]
     return np.where(own == theirs, np.maximum(a, b), np.where(own > theirs, a, b))
 
 
 def _acting(friction: np.ndarray, dimension: np.ndarray) -> np.ndarray:
-    """Of sliding, torsional and rolling friction [n, 3] those that contacts of these dimensions have."""
+    """Return sliding, torsional and rolling friction [n, 3], zero where these dimensions have none."""
     return np.where(dimension[:, None] >= LEAST_DIMENSION, friction, 0.0)
 
 
 def _listed_pairs(reader: Reader, friction: float | None) -> dict[frozenset[int], np.ndarray]:
-    """Sliding, torsional and rolling friction of the pairs of geoms that the file lists."""
+    """Return sliding, torsional and rolling friction of the pairs of geoms that the file lists."""
     model, listed = reader.file.model, {}
     frictions = np.maximum(model.pair_friction, LEAST_FRICTION).tolist()
     for pair, (first, second, spin, roll, other_roll) in enumerate(frictions):

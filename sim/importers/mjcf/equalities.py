@@ -10,7 +10,7 @@ from sim.model.softness import Softness
 
 
 def add_equalities(reader: Reader) -> None:
-    """Add the constraints that are active and have a counterpart; the others go into the reader's notes.
+    """Add the active, supported constraints; note the others in the reader.
 
     Raises:
         ImportFileError: naming the constraint.
@@ -32,18 +32,18 @@ def add_equalities(reader: Reader) -> None:
             elif kind == "tendon":
                 _tie_tendons(reader, number, name)
             else:
-                reader.notes.append(f"ignored: {label}, since constraints of type {kind} are not supported")
+                reader.notes.append(f"ignored: {label}: constraints of type {kind} are not supported")
 
 
 def _add_coupling(reader: Reader, number: int, label: str) -> None:
-    """q1 - ref1 = p(q2 - ref2) with a polynomial p."""
+    """Add the coupling q1 - ref1 = p(q2 - ref2) with a polynomial p."""
     model = reader.file.model
     first, second = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
     constant, ratio, *higher = (float(value) for value in model.eq_data[number, :5])
     if second < 0 or any(higher):
         reader.notes.append(
-            f"ignored: {label}, since a joint follows another linearly here; "
-            + ("hold the joint by its limits" if second < 0 else "its polynomial is of higher order")
+            f"ignored: {label}: only linear couplings of joints are supported; "
+            + ("use the joint's limits instead" if second < 0 else "its polynomial is of higher order")
         )
         return
     references = [float(model.qpos0[int(model.jnt_qposadr[joint])]) for joint in (first, second)]
@@ -54,7 +54,7 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
 
 
 def _tie_tendons(reader: Reader, number: int, name: str) -> None:
-    """l1 - l1_0 = p(l2 - l2_0) with a polynomial p and the lengths in qpos0."""
+    """Couple tendon lengths: l1 - l1_0 = p(l2 - l2_0) with a polynomial p and the lengths at qpos0."""
     model = reader.file.model
     first, second = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
     reference = [float(model.tendon_length0[tendon]) if tendon >= 0 else 0.0 for tendon in (first, second)]
@@ -89,7 +89,7 @@ def _softness(model: Any, number: int) -> Softness:
 
 
 def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarray]]:
-    """For both sides the link, and the frame in it [7] that coincides with the other."""
+    """Return, for both sides, the link and the frame in it [7] that coincides with the other."""
     model = reader.file.model
     objects = [int(model.eq_obj1id[number]), int(model.eq_obj2id[number])]
     data = model.eq_data[number]

@@ -1,4 +1,4 @@
-"""Geoms of an MJCF file: their shapes, meshes and colours, and which of them rangefinders meet."""
+"""Geoms of an MJCF file: shapes, meshes, colours, and visibility to rangefinders."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from warp_kernels import types as codes
 
 
 def mesh_of(reader: Reader, index: int) -> Mesh:
-    """A mesh of the file."""
+    """Return a mesh of the file."""
     model = reader.file.model
     vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
     vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
@@ -28,25 +28,26 @@ def mesh_of(reader: Reader, index: int) -> Mesh:
 
 
 def bounded_hull(reader: Reader, index: int, mesh: Mesh) -> Mesh:
-    """MuJoCo's hull of a mesh where the file bounds its number of vertices; otherwise the mesh."""
+    """Return MuJoCo's hull of a mesh if the file limits its number of vertices; otherwise the mesh."""
     model, start = reader.file.model, int(reader.file.model.mesh_graphadr[index])
     if reader.file.elements["mesh"][index].maxhullvert < 0 or start < 0:
         return mesh
-    # The graph holds the number of vertices, that of faces, for each vertex where its edges begin, and its index.
+    # The graph contains the number of vertices, the number of faces, and for each vertex the start of its edges and its
+    # index.
     count = int(model.mesh_graph[start])
     return convex_hull(mesh.vertices[model.mesh_graph[start + 2 + count :][:count]])
 
 
 def met_by_rays(reader: Reader) -> np.ndarray:
-    """Whether rangefinders of the file meet a geom: all that aren't invisible, whatever their group [ngeom]."""
+    """Return whether rangefinders of the file hit each geom: all visible ones, in any group [ngeom]."""
     return np.asarray(bool(_rangefinders(reader)) & ~_invisible(reader))
 
 
 def notes_on_rays(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> list[str]:
-    """Notes on what rangefinders meet in MuJoCo but not here, or the reverse.
+    """Return notes on what rangefinders hit in MuJoCo but not in Backswing, or the reverse.
 
     Args:
-        reader: of the file.
+        reader: reader of the file.
         shapes: names of the geometries, by geom.
     """
     if not _rangefinders(reader):
@@ -55,21 +56,21 @@ def notes_on_rays(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> list[s
     invisible = [geom for geom in np.flatnonzero(_invisible(reader)).tolist() if geom in shapes]
     hulls = [geom for geom, names in shapes.items() if _is_in_its_hull(reader, geom, names)]
     notes = (
-        ("rangefinders meet invisible geoms", "geom", invisible),
-        ("rangefinders meet the hulls of meshes", "geom", hulls),
+        ("rangefinders hit invisible geoms", "geom", invisible),
+        ("rangefinders hit the hulls of meshes", "geom", hulls),
         ("rangefinders pass through geoms of bodies that are fixed to theirs", "sensor", blind),
     )
     return [f"{what} ({names_of(reader.file, kind, which)})" for what, kind, which in notes if which]
 
 
 def _rangefinders(reader: Reader) -> list[int]:
-    """The indices of the file's rangefinders."""
+    """Return the indices of the file's rangefinders."""
     kind = int(reader.file.mujoco.mjtSensor.mjSENS_RANGEFINDER)
     return np.flatnonzero(reader.file.model.sensor_type == kind).tolist()
 
 
 def _is_beside_geoms(reader: Reader, sensor: int) -> bool:
-    """Whether visible geoms belong to other bodies that are fixed to that of a rangefinder's site or camera."""
+    """Return whether visible geoms belong to other bodies fixed to that of a rangefinder's site or camera."""
     model, index = reader.file.model, int(reader.file.model.sensor_objid[sensor])
     of_camera = model.sensor_objtype[sensor] == reader.file.mujoco.mjtObj.mjOBJ_CAMERA
     body = int((model.cam_bodyid if of_camera else model.site_bodyid)[index])
@@ -78,7 +79,7 @@ def _is_beside_geoms(reader: Reader, sensor: int) -> bool:
 
 
 def _is_in_its_hull(reader: Reader, geom: int, names: Sequence[str]) -> bool:
-    """Whether a mesh that isn't convex collides as convex geometries, which are met before it is."""
+    """Return whether a non-convex mesh collides as convex geometries, which rays hit first."""
     if not names or reader.builder.geometries[names[0]].geometry.type != codes.CONVEX:
         return False
     collides = reader.builder.geometries[names[0]].geometry.collides
@@ -86,7 +87,7 @@ def _is_in_its_hull(reader: Reader, geom: int, names: Sequence[str]) -> bool:
 
 
 def _invisible(reader: Reader) -> np.ndarray:
-    """Whether a geom's material, or the geom itself without one, is wholly transparent [ngeom]."""
+    """Return whether a geom's material, or the geom itself without one, is fully transparent [ngeom]."""
     model = reader.file.model
     own = np.array(model.geom_rgba[:, 3])
     with_material = model.geom_matid >= 0
@@ -94,7 +95,7 @@ def _invisible(reader: Reader) -> np.ndarray:
     return np.asarray(own == 0.0)
 
 
-# Codes, and the number of MuJoCo's sizes that each uses.
+# Codes, and the number of MuJoCo's sizes that each uses
 SHAPES = {
     "mjGEOM_PLANE": (codes.PLANE, 0),
     "mjGEOM_SPHERE": (codes.SPHERE, 1),
@@ -105,7 +106,7 @@ SHAPES = {
     "mjGEOM_HFIELD": (codes.HEIGHTFIELD, 2),
     "mjGEOM_MESH": (codes.CONVEX, 0),
 }
-# Groups that MuJoCo shows by default; the others usually hold shapes that only collide.
+# Groups that MuJoCo shows by default; the others usually have collision shapes.
 SHOWN_GROUPS = 3
 NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 
@@ -120,13 +121,13 @@ def add_geometries(
     threshold: float | None,
     triangles: bool,
 ) -> dict[int, list[str]]:
-    """Add the geoms of all bodies, with those that only rangefinders of the file meet.
+    """Add the geoms of all bodies, including those that only rangefinders of the file hit.
 
-    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`; with ``triangles`` meshes that aren't
-    convex and don't move collide as they are.
+    See :func:`sim.importers.decomposition.convex_pieces` for ``threshold``; with ``triangles``, static non-convex
+    meshes collide as triangle meshes.
 
     Returns:
-        their names, by geom: several for a mesh in pieces, none for one that is only seen.
+        Names of the geometries, by geom: several for a mesh in pieces, none for a visual geom.
 
     Raises:
         ImportFileError: naming the geom.
@@ -165,7 +166,7 @@ def _add_geom(
     visible: bool,
     pieces_of: Callable[[int, bool], list[tuple[int, Mesh]]],
 ) -> list[str]:
-    """``pieces_of`` a mesh, of a body that moves or not: what it collides as, with codes of geometries."""
+    """Add a geom; ``pieces_of`` returns the collision shapes of a mesh, for a body that moves or not."""
     model, builder = reader.file.model, reader.builder
     kind = reader.file.mujoco.mjtGeom(int(model.geom_type[geom])).name
     if kind not in SHAPES:
@@ -211,13 +212,13 @@ def _surface(reader: Reader, surfaces: Surfaces, geom: int, static: bool) -> Sur
         priority=int(surfaces.priority[geom]), margin=float(model.geom_margin[geom]), gap=float(model.geom_gap[geom]),
         softness=softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
         softness_mix=float(model.geom_solmix[geom]),
-        # 1, as for the ground: a pair's restitution is then that of the body.
+        # 1, as for the ground, which makes a pair's restitution that of the body
         restitution=1.0 if static else surfaces.restitution,
     )  # fmt: skip
 
 
 def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
-    """MuJoCo's heights are between zero and one; its third size is their scale."""
+    """Return a heightfield. MuJoCo's heights are between zero and one; its third size is their scale."""
     model = reader.file.model
     rows, columns = int(model.hfield_nrow[index]), int(model.hfield_ncol[index])
     start = int(model.hfield_adr[index])
@@ -227,7 +228,7 @@ def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
 
 
 def _colour(reader: Reader, geom: int) -> tuple[float, ...]:
-    """The geom's own colour, or that of its material where its own is the default."""
+    """Return the geom's own colour, or that of its material if its own is the default."""
     model = reader.file.model
     own = tuple(np.clip(model.geom_rgba[geom], 0.0, 1.0).tolist())
     material = int(model.geom_matid[geom])

@@ -1,4 +1,4 @@
-"""MJCF: read a MuJoCo file into a :class:`sim.ModelBuilder`."""
+"""MJCF import: a MuJoCo file into a :class:`sim.ModelBuilder`."""
 
 import os
 from pathlib import Path
@@ -54,25 +54,25 @@ def add_mjcf(
     decompose: bool | float = False,
     static_meshes: Literal["hulls", "triangles"] = "hulls",
 ) -> Part:
-    """Add the contents of an MJCF file, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
+    """Add the contents of an MJCF file, parsed and compiled by MuJoCo: everything, or nothing after an error.
 
     MuJoCo itself resolves defaults, includes, angle units, frames and inertia from geoms. Links are named after the
     bodies; joints, geoms and actuators keep their names. Coordinates and velocities are in the order of the file and,
-    but for quaternions, equal to MuJoCo's (:func:`sim.to_mujoco` converts them). The model starts in MuJoCo's
-    ``qpos0``, but for joints that follow another by an ``<equality>``: they start where it holds.
+    but for quaternions, equal to MuJoCo's (:func:`sim.to_mujoco` converts them). The model starts at MuJoCo's
+    ``qpos0``, except for joints coupled by an ``<equality>``, which start where it is satisfied.
 
     - A body with several joints becomes a chain of massless links, ``<body>/<joint>``, that ends in link ``<body>``.
     - A link's frame is at its joint. Where that isn't the origin of the body, the frame ``<body>/origin`` is. Named
       sites become frames.
-    - Geometry of bodies that don't move belongs to the world, and collides with what is hinged to them, as in MuJoCo.
-      contype, conaffinity, ``<exclude>`` and ``<pair>`` decide which geometries of the file collide; with anything else
-      in the scene all of them do that can collide at all.
+    - Geometry of static bodies belongs to the world, and collides with links hinged to them, as in MuJoCo. contype,
+      conaffinity, ``<exclude>`` and ``<pair>`` select which geometries of the file collide with each other; all that
+      can collide at all collide with the rest of the scene.
     - A mesh collides as its convex hull, as in MuJoCo, or with ``decompose`` as convex pieces; with
       ``static_meshes="triangles"`` as it is, where it isn't convex and its body doesn't move. Geoms of groups 3 and
-      above are drawn only where a body has no others.
+      above are drawn only if their body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
-      of ``<pair>``. With what else is in the scene it is the product.
-    - A model that is wholly from MJCF files has MuJoCo's contact (:class:`sim.MujocoContact`) by default. ``solref``,
+      of ``<pair>``. With the rest of the scene it is the product.
+    - A model made only from MJCF files has MuJoCo's contact (:class:`sim.MujocoContact`) by default. ``solref``,
       ``solimp`` and ``margin`` of geoms, limits and dry friction are for that contact; hard contact doesn't use them.
     - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
@@ -87,23 +87,22 @@ def add_mjcf(
 
     Args:
         path: the file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the file's world frame in the world [m].
-        orientation: of that frame, quaternion xyzw. Gravity is not turned.
-        visual: read geometry that doesn't collide.
+        name: prefix of all names, as "name/", which allows several copies in one world.
+        position: position of the file's world frame in the world [m].
+        orientation: orientation of that frame, quaternion xyzw. Gravity is not rotated.
+        visual: read visual geometry, which doesn't collide.
         collision: let geometry collide.
-        self_collision: let moving bodies collide with each other where the file does.
+        self_collision: let moving bodies collide with each other as in the file.
         world_geometry: read the geometry of the file's world and of bodies that don't move, such as its floor.
         friction: Coulomb friction of all geometry, instead of the file's.
-        restitution: restitution of what moves.
-        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
-            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
-            1 for few.
-        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
-            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        restitution: restitution of geometry that moves.
+        decompose: let non-convex meshes collide as several convex pieces, which CoACD (the extra ``decompose``)
+            computes in seconds to minutes per mesh; True, or its threshold, from 0.01 (many pieces) to 1 (few).
+        static_meshes: collision shape of non-convex meshes that no joint moves: "hulls", or "triangles" for the
+            original mesh, see :meth:`sim.ModelBuilder.add_static_mesh`.
 
     Returns:
-        one part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
+        One part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
         time step.
 
     Raises:
@@ -164,7 +163,7 @@ def add_mjcf(
 
 
 def _set_gravity(reader: Reader) -> None:
-    """Give the world the file's gravity, unless that is the default; note where this replaces another one."""
+    """Set the world's gravity to the file's, unless that is the default; note if this replaces another one."""
     wanted, builder = gravity(reader.file), reader.builder
     if np.array_equal(wanted, DEFAULT_GRAVITY) or np.array_equal(wanted, builder.gravity):
         return
@@ -177,7 +176,7 @@ def _set_gravity(reader: Reader) -> None:
 
 
 def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
-    """The keyframes of the file by name, or by number where they have none."""
+    """Return the keyframes of the file by name, or by index if unnamed."""
     model, found = reader.file.model, dict[str, Keyframe]()
     named = {reader.file.name("key", key) for key in range(model.nkey)}
     for key in range(model.nkey):
@@ -196,7 +195,7 @@ def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
 
 
 def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """MuJoCo's coordinates and velocities in the conventions used here."""
+    """Return MuJoCo's coordinates and velocities in Backswing's conventions."""
     q, qd = [np.zeros(0)], [np.zeros(0)]
     ends = [*reader.file.model.jnt_qposadr[1:], len(qpos)], [*reader.file.model.jnt_dofadr[1:], len(qvel)]
     for joint, (at, dof) in enumerate(zip(reader.file.model.jnt_qposadr, reader.file.model.jnt_dofadr, strict=True)):

@@ -1,4 +1,4 @@
-"""The tags of an MJCF file, read as leniently as MuJoCo reads them and in one pass."""
+"""Tags of an MJCF file, parsed as leniently as MuJoCo does and in one pass."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sim.importers.xmltree import read_text
 
-# What is no element, and how it ends.
+# Start and end of markup that isn't an element
 SKIPPED = ((b"<!--", b"-->"), (b"<?", b"?>"), (b"<!DOCTYPE", b">"))
-# The alternatives begin with different characters, so that no stretch of text is tried in two ways.
+# The alternatives begin with different characters, so that no text is matched in two ways.
 TAG = re.compile(rb"""<(/?)([^\s<>/!?"']+)((?:[^<>"']|"[^"]*"|'[^']*')*)(>?)""")
-# With or without a value, so that a long word is never looked at again from its second character on.
+# With or without a value, so that a long word is never scanned twice.
 ATTRIBUTE = re.compile(rb"""([^\s="'/]+)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'))?""")
 
 
@@ -20,8 +20,8 @@ class Tag:
     """A start or end tag.
 
     Attributes:
-        name: of the element.
-        start: where it stands in the file [bytes].
+        name: name of the element.
+        start: position in the file [bytes].
         inside: the text after the name.
         ends: whether it is an end tag.
         alone: whether it is a start tag and an end tag in one.
@@ -35,15 +35,15 @@ class Tag:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         return {_text(name): _text(a or b) for name, a, b in ATTRIBUTE.findall(self.inside)}
 
 
 def tags(data: bytes) -> Iterator[Tag]:
-    """The tags of a file from first to last, without those in comments.
+    """Yield the tags of a file from first to last, except those in comments.
 
-    A comment ends at the first ``-->``, as in MuJoCo's parser, which is more lenient than XML. One that never ends is
-    taken as text.
+    A comment ends at the first ``-->``, as in MuJoCo's parser, which is more lenient than XML. An unterminated one is
+    treated as text.
     """
     unclosed: set[bytes] = set()
     at = data.find(b"<")
@@ -59,7 +59,7 @@ def tags(data: bytes) -> Iterator[Tag]:
 
 
 def _skipped(data: bytes, at: int, unclosed: set[bytes]) -> int:
-    """The end of a comment or declaration that begins here; -1 where there is none."""
+    """Return the end of a comment or declaration that begins here; -1 for anything else."""
     for opening, closing in SKIPPED:
         if closing not in unclosed and data.startswith(opening, at):
             end = data.find(closing, at)
@@ -70,7 +70,7 @@ def _skipped(data: bytes, at: int, unclosed: set[bytes]) -> int:
 
 
 def root_tag(path: Path) -> str:
-    """The tag of a file's first element, empty if it has none.
+    """Return the tag of a file's root element, empty if it has none.
 
     Raises:
         ImportFileError: if the file can't be read or is empty.

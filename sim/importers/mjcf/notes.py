@@ -1,4 +1,4 @@
-"""Features of an MJCF file without a counterpart here: each is reported as a warning, none is skipped silently."""
+"""Warnings about features of an MJCF file that are not supported; nothing is ignored silently."""
 
 import warnings
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import numpy as np
 from sim.errors import ImportFileError, MJCFWarning
 from sim.importers.mjcf.file import MJCFFile
 
-# Numbers that enter computations; their squares must not overflow.
+# Limit of numbers that enter computations, whose squares must not overflow
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
     "geom": ("pos", "quat", "size", "friction", "margin", "gap", "solmix"),
@@ -19,19 +19,19 @@ COMPUTED = {
     "joint": ("pos", "axis"),
     "tendon": ("armature",),
 }
-ARRAYS_OF = {"joint": "jnt", "equality": "eq"}  # what their names begin with
-# Where MuJoCo keeps softness, with the attributes that it is read from.
+ARRAYS_OF = {"joint": "jnt", "equality": "eq"}  # prefixes of their names
+# Arrays with MuJoCo's softness, with the attributes that it is read from
 SOFTNESS = {
     "geom": {"geom": ""}, "joint": {"jnt": "limit", "dof": "friction"}, "equality": {"eq": ""}, "pair": {"pair": ""},
 }  # fmt: skip
 SOFTNESS_OF_TENDONS = {"lim": "limit", "fri": "friction"}
 LARGEST = 1e30
-# The most elements of one kind that a note names.
+# Maximum number of elements of one kind that a note names
 MOST_NAMES = 6
 
 
 def refuse_bodies(file: MJCFFile) -> None:
-    """Raise for kinds of bodies that are not supported.
+    """Raise ImportFileError for unsupported kinds of bodies.
 
     Raises:
         ImportFileError: for flexible bodies.
@@ -41,7 +41,7 @@ def refuse_bodies(file: MJCFFile) -> None:
 
 
 def refuse_numbers(file: MJCFFile) -> None:
-    """Raise for numbers that are too large to compute with; MuJoCo accepts infinite ones.
+    """Raise ImportFileError for numbers that are too large to compute with; MuJoCo accepts infinite ones.
 
     Raises:
         ImportFileError: naming the element.
@@ -60,7 +60,7 @@ def refuse_numbers(file: MJCFFile) -> None:
 
 
 def _refuse_large(file: MJCFFile, kind: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
-    """Refuse numbers [n, ...] of elements of a kind, at the places ``rows`` if not one after the other."""
+    """Raise ImportFileError for large numbers [n, ...] of elements, with indices ``rows`` if not consecutive."""
     wrong = np.flatnonzero(_rows(~(np.abs(values) <= LARGEST)))
     if len(wrong):
         element = int(wrong[0] if rows is None else rows[wrong[0]])
@@ -68,7 +68,7 @@ def _refuse_large(file: MJCFFile, kind: str, name: str, values: np.ndarray, rows
 
 
 def refuse_states(file: MJCFFile) -> None:
-    """Raise for a gravity, a time step, an impratio, a reference or a keyframe that nothing can start from.
+    """Raise ImportFileError for invalid gravity, time step, impratio, reference or keyframes.
 
     Raises:
         ImportFileError: naming the element, for values that are not finite or too large, a time step or an
@@ -97,7 +97,7 @@ def _refuse_keyframe(file: MJCFFile, key: int) -> None:
             value = getattr(model, f"key_{name}")[key][wrong[0]]
             raise file.error("key", key, f"{name} {wrong[0]} is {value}; it must be finite and not too large")
     if given.size != model.nq:
-        return  # MuJoCo takes the reference
+        return  # MuJoCo uses the reference instead
     ball, free = (int(getattr(file.mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("BALL", "FREE"))
     for joint, (kind, at) in enumerate(zip(model.jnt_type, model.jnt_qposadr, strict=True)):
         start = int(at) + {ball: 0, free: 3}.get(int(kind), -1 - int(at))
@@ -106,11 +106,11 @@ def _refuse_keyframe(file: MJCFFile, key: int) -> None:
 
 
 def warn_of(file: MJCFFile, further: list[str]) -> None:
-    """Report what is left out of a file in one warning.
+    """Report the ignored features of a file in one warning.
 
     Args:
         file: the file.
-        further: notes of the parts of the importer.
+        further: notes from the parts of the importer.
     """
     left = _listed("things are not as in MuJoCo", [*_forces(file), *further])
     said = [f"MuJoCo warns: {text}" for text in file.warnings]
@@ -119,7 +119,7 @@ def warn_of(file: MJCFFile, further: list[str]) -> None:
 
 
 def _listed(heading: str, notes: list[str]) -> list[str]:
-    """Notes as one text, a line for each where there are several; none where there are none."""
+    """Join notes to one text, a line for each if there are several; empty without notes."""
     return notes if len(notes) < 2 else ["\n  - ".join([f"{len(notes)} {heading}:", *notes])]
 
 
@@ -138,13 +138,13 @@ def _forces(file: MJCFFile) -> list[str]:
         ("that springs yield", "joint", np.flatnonzero(_rows(file.array("jnt_springyield", []))), "they push on"),
         ("force limits of joints for gravity compensation", "joint",
          np.flatnonzero(model.jnt_actgravcomp.astype(bool) & model.jnt_actfrclimited.astype(bool)),
-         "they limit actuators alone"),
+         "they only limit actuators"),
         ("polynomial damping", "joint", np.unique(joints_of_dofs), "its linear part is kept"),
         ("adhesion and moving surfaces", "geom",
          np.flatnonzero(_rows(file.array("geom_adhesion", [])) | _rows(file.array("geom_surfacevel", []))), ""),
         ("adhesion of pairs", "pair", np.flatnonzero(_rows(file.array("pair_adhesion", []))), ""),
-        ("that friction loss of free joints goes by the axes of the body", "joint", np.flatnonzero(_rubs(file)),
-         "it goes by those of the world"),
+        ("friction loss of free joints about the axes of the body", "joint", np.flatnonzero(_rubs(file)),
+         "it acts about the axes of the world"),
     )  # fmt: skip
     notes = [
         f"ignored: {what} ({names_of(file, kind, which)})" + (f"; {more}" if more else "")
@@ -155,13 +155,13 @@ def _forces(file: MJCFFile) -> list[str]:
 
 
 def _rubs(file: MJCFFile) -> np.ndarray:
-    """Which joints are free and have dry friction [njnt]."""
+    """Return which joints are free and have dry friction [njnt]."""
     free = file.model.jnt_type == int(file.mujoco.mjtJoint.mjJNT_FREE)
     return np.asarray(free & (file.model.dof_frictionloss[file.model.jnt_dofadr] > 0.0))
 
 
 def _moves_mocap(file: MJCFFile) -> np.ndarray:
-    """Whether a keyframe puts a mocap body elsewhere than its body is [nkey]."""
+    """Return whether each keyframe moves a mocap body from its pose in the file [nkey]."""
     model = file.model
     bodies = np.flatnonzero(model.body_mocapid >= 0)
     own = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=1)
@@ -171,12 +171,12 @@ def _moves_mocap(file: MJCFFile) -> np.ndarray:
 
 
 def _rows(values: np.ndarray) -> Any:
-    """Which rows have a nonzero entry; none where MuJoCo's version has no such array."""
+    """Return which rows have a nonzero entry; none if MuJoCo's version lacks the array."""
     return values.reshape(len(values), -1).any(axis=1) if values.size else np.False_
 
 
 def names_of(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
-    """The first elements with their lines."""
+    """Return the names and lines of the first elements."""
     listed = [file.label(kind, int(index)).removeprefix(f"{kind} ") for index in which]
     more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""
     return ", ".join(listed[:MOST_NAMES]) + more

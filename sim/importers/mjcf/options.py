@@ -1,4 +1,4 @@
-"""Options, flags and the medium of an MJCF file, and notes on options without effect here."""
+"""Options, flags and the medium of an MJCF file, and notes on options without effect."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from sim.model.medium import inertia_box
 from sim.model.model import MUJOCO_INTEGRATORS, MujocoOptions
 from sim.model.poses import compose
 
-# Flags that disable a feature, and the arrays that are zero without it.
+# Flags that disable a feature, and the arrays that are zero without it
 ZEROED = {
     "mjDSBL_CONSTRAINT": (
         "jnt_limited",
@@ -38,24 +38,24 @@ ZEROED = {
     ),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
-# Flags that don't affect what is read, affect only MuJoCo's own solver, or are seen to elsewhere.
+# Flags that don't affect what is read, affect only MuJoCo's solver, or are handled elsewhere.
 IRRELEVANT = {
     "mjDSBL_ACTUATION", "mjDSBL_AUTORESET", "mjDSBL_EULERDAMP", "mjDSBL_GRAVITY", "mjDSBL_ISLAND", "mjDSBL_MIDPHASE",
     "mjDSBL_MULTICCD", "mjDSBL_NATIVECCD", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_WARMSTART",
 }  # fmt: skip
-# Flags that enable what MuJoCo computes in another way; the others don't change the motion, or come with an integrator
-# that is refused.
+# Flags that enable another computation in MuJoCo; other flags don't change the motion, or come with an integrator that
+# is rejected.
 CHANGING = {
     "mjENBL_OVERRIDE": "o_margin, o_solref, o_solimp, o_friction", "mjENBL_DIAGEXACT": "diagexact",
     "mjENBL_SPECULATIVE": "speculative", "mjENBL_SLEEP": "sleep",
 }  # fmt: skip
-# Elements whose softness is read.
+# Elements whose softness is read
 SOFT = ("geom", "jnt", "dof", "eq", "pair")
 OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
 
 
 def mujoco_options(file: MJCFFile) -> MujocoOptions:
-    """Return what MuJoCo's contact takes from the file's options.
+    """Return the options of the file that MuJoCo's contact uses.
 
     Raises:
         ImportFileError: for an integrator that isn't supported.
@@ -78,13 +78,13 @@ def mujoco_options(file: MJCFFile) -> MujocoOptions:
 
 
 def gravity(file: MJCFFile) -> np.ndarray:
-    """Gravity of the file [m/s^2]."""
+    """Return the gravity of the file [m/s^2]."""
     off = file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
 
 
 def apply_flags(file: MJCFFile) -> list[str]:
-    """Change arrays as the file's flags ask, those of geoms' softness aside; returns notes on flags without effect."""
+    """Apply the file's flags to arrays, except geoms' softness; return notes on flags without effect."""
     model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
     set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
     for name in set_:
@@ -93,11 +93,11 @@ def apply_flags(file: MJCFFile) -> list[str]:
     for array in ("jnt_solref", "dof_solref", "eq_solref", "pair_solref", "tendon_solref_lim", "tendon_solref_fri"):
         getattr(model, array)[:] = unbounded(file, getattr(model, array))
     unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
-    return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
+    return [f"disabled in the file, but active in Backswing: {', '.join(unknown)}"] if unknown else []
 
 
 def notes_on_options(file: MJCFFile) -> list[str]:
-    """Notes on options that differ from their defaults and change MuJoCo's motion, but not the motion here."""
+    """Return notes on options that differ from their defaults and change only MuJoCo's motion."""
     enums, option = file.mujoco, file.model.opt
     bits = {name: int(bit) for name, bit in enums.mjtEnableBit.__members__.items()}
     ignored = [what for name, what in CHANGING.items() if option.enableflags & bits.get(name, 0)]
@@ -109,13 +109,13 @@ def notes_on_options(file: MJCFFile) -> list[str]:
 
 
 def _damps(file: MJCFFile) -> bool:
-    """Whether the integrator is Euler's, and something damps joints."""
+    """Return whether the integrator is Euler's, and joints have damping."""
     euler = file.model.opt.integrator == file.mujoco.mjtIntegrator.mjINT_EULER
     return bool(euler and (file.model.dof_damping.any() or file.array("actuator_damping").any()))
 
 
 def of_the_soft_law(file: MJCFFile) -> list[str]:
-    """A note of what hard contact doesn't use; empty where there is nothing."""
+    """Return a note on what hard contact ignores; empty if there is nothing."""
     option, integrators = file.model.opt, file.mujoco.mjtIntegrator
     softness = [
         what
@@ -134,7 +134,7 @@ def of_the_soft_law(file: MJCFFile) -> list[str]:
 
 
 def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
-    """Whether the softness of some element isn't MuJoCo's default."""
+    """Return whether an element's softness isn't MuJoCo's default."""
     default = file.mujoco.MjOption()
     return any(
         _differs(getattr(file.model, f"{part}_{key}"), getattr(default, f"o_{key}"))
@@ -147,12 +147,12 @@ def _differs(values: np.ndarray, default: np.ndarray) -> bool:
     return bool(np.any(values != default))
 
 
-# MuJoCo leaves out lighter bodies [kg].
+# MuJoCo ignores lighter bodies [kg].
 LIGHTEST = 1e-15
 
 
 def add_medium(reader: Reader) -> None:
-    """Fill the world with the file's medium, and add the box of each body that moves."""
+    """Set the world's medium to the file's, and add the drag box of each moving body."""
     model = reader.file.model
     density, viscosity, wind = float(model.opt.density), float(model.opt.viscosity), np.array(model.opt.wind)
     if density == 0.0 and viscosity == 0.0:
@@ -168,7 +168,7 @@ def add_medium(reader: Reader) -> None:
             continue
         if body in shaped:
             label = reader.file.label("body", body)
-            reader.notes.append(f"ignored: fluidshape of geoms of {label}; the box of its inertia is dragged")
+            reader.notes.append(f"ignored: fluidshape of geoms of {label}; the box of its inertia is used for drag")
         placement = compose(reader.frames[body], pose(model.body_ipos[body], model.body_iquat[body]))
         reader.builder.add_drag_box(
             reader.links[body],

@@ -1,4 +1,4 @@
-"""State that the parts of the MJCF importer share: the file, the builder, names and frames."""
+"""State shared by the parts of the MJCF importer: the file, the builder, names and frames."""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -21,16 +21,16 @@ class Reader:
 
     Attributes:
         file: the compiled file.
-        builder: the builder that it is added to.
-        prefix: of all names.
+        builder: the builder that the file is added to.
+        prefix: prefix of all names.
         base: pose of the file's world in the world [7].
         links: name of the link of each body.
         frames: pose of each body's frame in its link [nbody][7]; a link's frame is at its joint, a body's need not be.
-        places: the link that carries the geometry of each body, and the pose of the body's frame in it. For bodies that
-            don't move this is the world, as in MuJoCo, so that their geometry collides with what is hinged to them.
+        places: link with the geometry of each body, and the pose of the body's frame in it. For static bodies this is
+            the world, as in MuJoCo, so that their geometry collides with links hinged to them.
         joints: name of each joint of the file.
-        actuators: name of each actuator of the file that has a counterpart.
-        sites: name of the frame of each site; none of those without a name.
+        actuators: name of each supported actuator of the file.
+        sites: name of the frame of each named site.
         tendons: name of each tendon, by its index in the file.
         notes: warnings to issue at the end.
     """
@@ -55,40 +55,40 @@ class Reader:
         self.places = [(WORLD, self.base)]
 
     def name(self, kind: str, index: int, otherwise: str, taken: Container[str]) -> str:
-        """The name of an element with the prefix; ``otherwise``, made unique, where the file gives it none."""
+        """Return the name of an element with the prefix; ``otherwise``, made unique, if it has none in the file."""
         own = self.file.name(kind, index)
         return self.prefix + own if own else self.free(self.prefix + otherwise, taken, kind)
 
     def free(self, wanted: str, taken: Container[str], *kinds: str) -> str:
-        """A name that isn't taken, and that the file gives no element of these kinds, made unique by underscores."""
+        """Return an unused name that the file gives no element of these kinds, made unique by underscores."""
         own = [self._names(kind) for kind in kinds]
         while wanted in taken or any(wanted in names for names in own):
             wanted += "_"
         return wanted
 
     def _names(self, kind: str) -> set[str]:
-        """The names that the file gives to elements of a kind, with the prefix."""
+        """Return the names that the file gives to elements of a kind, with the prefix."""
         if kind not in self._own:
             self._own[kind] = {self.prefix + str(each.name) for each in self.file.elements[kind].values() if each.name}
         return self._own[kind]
 
     def point(self, body: int, position: np.ndarray) -> tuple[str, np.ndarray]:
-        """A point of a body: its link and the position in it [3]."""
+        """Return a point of a body: its link and the position in it [3]."""
         return self.links[body], compose(self.frames[body], translation(position))[:3]
 
 
 def translation(position: np.ndarray) -> np.ndarray:
-    """The pose of this position and no rotation [7]."""
+    """Return the pose of this position without rotation [7]."""
     return np.concatenate([position, IDENTITY[3:]])
 
 
 def pose(position: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
-    """A pose [7] of MuJoCo's position and quaternion."""
+    """Convert MuJoCo's position and quaternion to a pose [7]."""
     return np.concatenate([position, wxyz[[1, 2, 3, 0]]])
 
 
 def softness_of(solref: np.ndarray, solimp: np.ndarray) -> Softness:
-    """MuJoCo's solref and solimp, as MuJoCo corrects them: within its bounds, and the default for a mixed solref."""
+    """Return solref and solimp as MuJoCo corrects them: clamped, and the default for a mixed solref."""
     low, high, width, middle, power = (float(number) for number in solimp)
     low, high, middle = (min(max(share, LEAST_IMPEDANCE), 1.0 - LEAST_IMPEDANCE) for share in (low, high, middle))
     first, second = (float(number) for number in solref)

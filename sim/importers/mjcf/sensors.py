@@ -1,4 +1,4 @@
-"""Sensors of an MJCF file as those of the builder, and the geometries that they look at."""
+"""Conversion of an MJCF file's sensors, and the geometries that they refer to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ from sim.model.specs import WORLD
 
 
 def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any]:
-    """Attributes of a sensor of contacts; its readings and choices have MuJoCo's order here."""
+    """Return attributes of a contact sensor, with readings and choices in MuJoCo's order."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     bits, choice, most = map(int, model.sensor_intprm[number][:3])
     attributes: dict[str, Any] = {
@@ -52,7 +52,7 @@ def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[st
 
 
 def near_geometries(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any] | None:
-    """Both sides of a sensor of distances; None where the model lacks some of their geoms, or a distance of theirs."""
+    """Return the geometries on both sides of a distance sensor; None if it is unsupported."""
     model = reader.file.model
     first = _geoms(reader, model.sensor_objtype[number], model.sensor_objid[number])
     second = _geoms(reader, model.sensor_reftype[number], model.sensor_refid[number])
@@ -65,14 +65,14 @@ def near_geometries(reader: Reader, number: int, shapes: Mapping[int, Sequence[s
 
 
 def zone(reader: Reader, site: int) -> dict[str, Any]:
-    """Shape and size of a site."""
+    """Return shape and size of a site."""
     model = reader.file.model
     shape = reader.file.mujoco.mjtGeom(int(model.site_type[site])).name.removeprefix("mjGEOM_").lower()
     return {"zone": shape, "zone_size": tuple(map(float, model.site_size[site][: ZONE_SIZES[shape]]))}
 
 
 def _geoms(reader: Reader, kind: int, index: int) -> list[int] | None:
-    """The geoms of a geom, a body, or a body and all that it carries; None for any."""
+    """Return the geoms of a geom, a body, or a body and all its descendants; None for any."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     if kind == kinds.mjOBJ_GEOM:
         return [int(index)]
@@ -91,7 +91,7 @@ def _names(shapes: Mapping[int, Sequence[str]], geoms: Sequence[int] | None) -> 
     return None if geoms is None else tuple(name for geom in geoms for name in shapes.get(geom, ()))
 
 
-# The name in mjtSensor that isn't that of its element.
+# Names in mjtSensor that differ from that of the element
 SHORT = {
     "jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc", "distance": "geomdist",
     "normal": "geomnormal", "fromto": "geomfromto",
@@ -100,10 +100,10 @@ KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.it
 
 
 def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
-    """Add the sensors that have a counterpart, after all else; the others are noted by name.
+    """Add the supported sensors, after everything else; note the others by name.
 
     Args:
-        reader: the file.
+        reader: reader of the file.
         shapes: names of the geometries, by geom.
 
     Raises:
@@ -126,7 +126,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
 
 
 def _notes_on_delays(reader: Reader) -> list[str]:
-    """A note on the sensors that read late, or only now and then; none where there are none."""
+    """Return a note on delayed or sampled sensors; empty if there are none."""
     file = reader.file
     count = file.model.nsensor
     late = file.array("sensor_delay", np.zeros(count)) > 0.0
@@ -138,7 +138,7 @@ def _notes_on_delays(reader: Reader) -> list[str]:
 
 
 def _notes_on_limited_forces(reader: Reader) -> list[str]:
-    """A note on the sensors of actuators whose joints limit their forces; none where there are none.
+    """Return a note on sensors of actuators whose joints limit their forces; empty if there are none.
 
     MuJoCo reads the force of the actuator before the joint limits it.
     """
@@ -157,7 +157,7 @@ def _notes_on_limited_forces(reader: Reader) -> list[str]:
 
 
 def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[int, Sequence[str]]) -> Sensor | None:
-    """A sensor of the builder; None for one without a counterpart."""
+    """Return a sensor of the builder; None if it is unsupported."""
     model = reader.file.model
     cutoff = float(model.sensor_cutoff[number])
     if kind == "contact":
@@ -189,7 +189,7 @@ def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[i
 
 
 def _rangefinder(reader: Reader, number: int, record: Sensor) -> Sensor:
-    """With a single ray of a site, or one for each pixel of a camera."""
+    """Return a rangefinder with a single ray of a site, or one ray per pixel of a camera."""
     model, bits = reader.file.model, int(reader.file.model.sensor_intprm[number][0])
     record = replace(record, readings=tuple(name for place, name in enumerate(RANGE_READINGS) if bits >> place & 1))
     camera = int(model.sensor_objid[number])
@@ -198,14 +198,14 @@ def _rangefinder(reader: Reader, number: int, record: Sensor) -> Sensor:
     width, height = map(int, model.cam_resolution[camera])
     image = _image(reader, camera)
     if model.cam_sensorsize[camera].all():
-        # For its rays MuJoCo 4 counts the principal point from the picture's corner.
+        # For its rays MuJoCo 4 counts the principal point from the image's corner.
         corner = model.cam_intrinsic[camera, 2:] / model.cam_sensorsize[camera] * (width, height)
         image = (*image[:2], float(corner[0]), float(corner[1]))
     return replace(record, image=image, pixels=(width, height))
 
 
 def _is_led(reader: Reader, number: int) -> bool:
-    """Whether a sensor looks at, or from, a camera that isn't fixed to its body."""
+    """Return whether a sensor refers to a camera that isn't fixed to its body."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     ends = (
         (model.sensor_objtype[number], model.sensor_objid[number]),
@@ -220,14 +220,14 @@ def _has_counterpart(reader: Reader, number: int, kind: str) -> bool:
         return False
     if kind == "rangefinder":
         return not _is_orthographic(reader, number)
-    if kind in ("force", "torque"):  # of a part of the world there are none
+    if kind in ("force", "torque"):  # parts of the world have none
         return bool(reader.file.model.body_weldid[_body_of_site(reader, number)] != 0)
-    # What bears its links' weight isn't told apart.
+    # The force that carries its links' weight isn't separated.
     return kind != "joint_actuator_force" or not _bears_weight(reader, number)
 
 
 def _image(reader: Reader, camera: int) -> tuple[float, float, float, float]:
-    """Focal lengths and centre of a camera's picture [px]; MuJoCo projects without its principal point."""
+    """Return focal lengths and centre of a camera's image [px]; MuJoCo projects without its principal point."""
     model = reader.file.model
     width, height = map(float, model.cam_resolution[camera])
     focal = 0.5 * height / np.tan(np.deg2rad(0.5 * float(model.cam_fovy[camera])))
@@ -246,10 +246,10 @@ def _type(reader: Reader, number: int) -> str:
 
 
 def _target(reader: Reader, number: int, of: str) -> str | None:
-    """The name of what a sensor looks at; None for what isn't in the builder."""
+    """Return the name of a sensor's target; None if the builder lacks it."""
     index = int(reader.file.model.sensor_objid[number])
     if of in (JOINT, BALL):
-        if of == JOINT and joint_type(reader, index) not in ("revolute", "prismatic"):  # limits of balls
+        if of == JOINT and joint_type(reader, index) not in ("revolute", "prismatic"):  # limits of ball joints
             return None
         return reader.joints[index]
     if of == ACTUATOR:
@@ -259,21 +259,21 @@ def _target(reader: Reader, number: int, of: str) -> str | None:
     if of == FRAME:
         return _frame(reader, int(reader.file.model.sensor_objtype[number]), index)
     if of == LINK:
-        # The masses of bodies without joints are merged into those that carry them.
+        # The masses of bodies without joints are merged into those of their parents.
         return reader.links[index] if index > 0 and reader.file.model.body_jntnum[index] else None
     assert of == WHOLE
     return WORLD
 
 
 def _is_orthographic(reader: Reader, number: int) -> bool:
-    """Whether a rangefinder's rays are those of a camera without perspective."""
+    """Return whether a rangefinder's rays are those of an orthographic camera."""
     model = reader.file.model
     of_camera = model.sensor_objtype[number] == reader.file.mujoco.mjtObj.mjOBJ_CAMERA
     return bool(of_camera and model.cam_projection[model.sensor_objid[number]])
 
 
 def _bears_weight(reader: Reader, number: int) -> bool:
-    """Whether a joint's actuators are said to bear the weight that ``gravcomp`` takes off."""
+    """Return whether a joint's actuators are said to carry the weight that ``gravcomp`` compensates."""
     model = reader.file.model
     return bool(model.jnt_actgravcomp[model.sensor_objid[number]] and model.body_gravcomp.any())
 
@@ -288,7 +288,7 @@ def _reference(reader: Reader, number: int) -> str:
 
 
 def _frame(reader: Reader, kind: int, index: int) -> str:
-    """The name of the frame of a site, body, geom or camera; one is added for it where there is none yet."""
+    """Return the name of the frame of a site, body, geom or camera; add a frame if there is none."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     if kind == kinds.mjOBJ_SITE:
         return reader.sites[index]

@@ -1,4 +1,4 @@
-"""Sizes that an MJCF file states, checked before memory of that size is taken, and numbers that are NaN."""
+"""Checks of sizes stated in an MJCF file, before memory is allocated, and of NaN numbers."""
 
 import html
 import math
@@ -14,17 +14,17 @@ from sim.importers.xmltree import read_text
 from sim.model.spec_checks import MOST_HEIGHTS
 
 PNG = b"\x89PNG\r\n\x1a\n"
-# Numbers kept for the user's own purposes, in keyframes and in <numeric>; of each at most 80 MB.
+# User data in keyframes and <numeric>; of each at most 80 MB.
 MOST_NUMBERS = 10_000_000
-# Elements after <replicate>, and vertices that <composite> and <flexcomp> make.
+# Elements after <replicate>, and vertices that <composite> and <flexcomp> generate
 MOST_ELEMENTS = 1_000_000
 REPEATED = ("replicate", "composite", "flexcomp")
-# Elements within <replicate>, after it. MuJoCo 4 takes time with the square of their number: 2.3 s for this many.
+# Elements within <replicate>, after expansion. MuJoCo 4 takes time quadratic in their number: 2.3 s for this many.
 MOST_REPLICAS = 10_000
-# Points along each of the two directions of a builtin mesh.
+# Points along each of the two directions of a builtin mesh
 FINEST_MESH = 1000
 ARRAYS = ("hfield", "numeric", "mesh")
-# Attributes with names, files and other words; all others hold numbers, or words of a fixed list.
+# Attributes with names, files and other words; all others are numbers, or words of a fixed list.
 TEXTS = {
     "actuator", "assetdir", "body", "body1", "body2", "camera", "cameras", "childclass", "class", "content_type",
     "cranksite", "file", "fileback", "filedown", "filefront", "fileleft", "fileright", "fileup", "flex", "frame",
@@ -33,7 +33,7 @@ TEXTS = {
     "sidesite", "site", "site1", "site2", "slidersite", "source", "subtree1", "subtree2", "suffix", "target", "tendon",
     "tendon1", "tendon2", "texture", "texturedir", "value",
 }  # fmt: skip
-# Elements of <visual> whose attributes are numbers, also those called as something with a name.
+# Elements of <visual> with numeric attributes, including those with the tag of a named element
 NUMBERED = {"rgba", "scale"}
 USER = {
     "nuser_body": "bodies", "nuser_jnt": "joints", "nuser_geom": "geoms", "nuser_site": "sites",
@@ -42,10 +42,11 @@ USER = {
 
 
 def check_text(path: Path) -> None:
-    """Refuse a file that asks for too much, itself or in a file that it includes, while MuJoCo parses it.
+    """Raise ImportFileError for a file or include that makes MuJoCo's parser allocate too much, or has NaN.
 
-    That is elements repeated too often, and arrays filled with zeros. And numbers that are NaN: MuJoCo 4 warns of them,
-    but its Python module waits for ever within the warning, once another file has ended in an exception.
+    This covers elements repeated too often, arrays filled with zeros, and NaN: MuJoCo 4 warns of NaN, but its Python
+        module
+    deadlocks in the warning after another file has raised an exception.
 
     Raises:
         ImportFileError: naming the element and its line.
@@ -60,7 +61,7 @@ def check_text(path: Path) -> None:
 
 
 def _check_tags(path: Path, file: Path) -> list[str]:
-    """The files that a file includes. Raises ImportFileError, see :func:`check_text`."""
+    """Return the files that a file includes. Raise ImportFileError, see :func:`check_text`."""
     try:
         data = read_text(file)
     except ImportFileError:
@@ -74,7 +75,7 @@ def _check_tags(path: Path, file: Path) -> list[str]:
         if tag.name != "text" and (b"nan" in tag.inside.lower() or b"&#" in tag.inside):
             _check_numbers(path, tag, _where(path, file, data, tag))
         if tag.name == "connect" and not tag.attributes.get("anchor", "0").strip():
-            message = "anchor is empty; it must be three numbers, or left out beside sites"  # MuJoCo gives no reason
+            message = "anchor is empty; give three numbers, or remove it if sites are given"  # MuJoCo gives no reason
             raise ImportFileError(path, message, f"<connect> ({_where(path, file, data, tag)})")
         if tag.name in ARRAYS:
             _check_array(path, tag, _where(path, file, data, tag))
@@ -129,7 +130,7 @@ def _check_array(path: Path, tag: Tag, where: str) -> None:
 
 def _check_grid(path: Path, element: str, rows: int, columns: int) -> None:
     if rows * columns > MOST_HEIGHTS:
-        message = f"has {rows} x {columns} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid"
+        message = f"has {rows} x {columns} heights; at most {MOST_HEIGHTS} are supported; use a coarser grid"
         raise ImportFileError(path, message, element)
 
 
@@ -137,11 +138,11 @@ def _whole(word: str) -> int:
     try:
         return max(0, int(float(word)))
     except (ValueError, OverflowError):
-        return 1  # MuJoCo's message tells
+        return 1  # MuJoCo's message covers this
 
 
 def check_spec(path: Path, spec: Any) -> None:
-    """Refuse sizes in a parsed file for which the compiler would take memory, or overflow and crash.
+    """Raise ImportFileError for sizes in a parsed file that make the compiler exhaust memory or crash.
 
     Raises:
         ImportFileError: naming the element.
@@ -162,7 +163,7 @@ def _check_number(path: Path, element: str, count: int) -> None:
 
 
 def _grid(spec: Any, name: str) -> tuple[int, int]:
-    """Rows and columns that the header of a heightfield's file states; none where there is no such file."""
+    """Return rows and columns in the header of a heightfield's file; None if the file doesn't exist."""
     for place in _places(spec, name):
         try:
             with place.open("rb") as file:
@@ -179,7 +180,7 @@ def _grid(spec: Any, name: str) -> tuple[int, int]:
 
 
 def _places(spec: Any, name: str) -> Iterator[Path]:
-    """Where MuJoCo may look for the file of a heightfield."""
+    """Return the paths at which MuJoCo may look for the file of a heightfield."""
     folder = Path(spec.modelfiledir)
     short = Path(name).name
     for inside in (name, short):
@@ -188,9 +189,9 @@ def _places(spec: Any, name: str) -> Iterator[Path]:
 
 
 def leave_out_pictures(mujoco: Any, spec: Any) -> None:
-    """Replace all textures by a single pixel: they have no meaning here, and a small file can hold a huge picture."""
+    """Replace all textures by a single pixel: they are unused, and a small file can contain a huge image."""
     for number, texture in enumerate(spec.textures):
-        # What MuJoCo calls a texture without a name after; only a sky needs none.
+        # MuJoCo's type of a texture that needs no name: only a sky
         texture.name = texture.name or Path(texture.file).stem or f"texture {number}"
         texture.file, texture.cubefiles = "", [""] * 6
         texture.builtin, texture.type = mujoco.mjtBuiltin.mjBUILTIN_FLAT, mujoco.mjtTexture.mjTEXTURE_2D

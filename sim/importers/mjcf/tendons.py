@@ -32,7 +32,7 @@ def add_tendons(reader: Reader) -> None:
 
 
 def _add_joint_springs(reader: Reader) -> None:
-    """What springs of joints have of the stretch's square and cube, as tendons whose length is the coordinate."""
+    """Add the quadratic and cubic terms of joint springs as tendons whose length is the coordinate."""
     model = reader.file.model
     curve = _polynomials(reader, "jnt_stiffnesspoly", model.njnt)
     for joint in np.flatnonzero(curve.any(axis=1)).tolist():
@@ -47,7 +47,7 @@ def _add_joint_springs(reader: Reader) -> None:
 
 
 def _polynomials(reader: Reader, name: str, count: int) -> np.ndarray:
-    """Quadratic and cubic coefficients [count, 2]; zeros in versions of MuJoCo without."""
+    """Return quadratic and cubic coefficients [count, 2]; zeros in versions of MuJoCo that lack them."""
     return reader.file.array(name, np.zeros((count, 2))).reshape(count, 2)
 
 
@@ -65,7 +65,7 @@ def _kinds(reader: Reader, tendon: int) -> set[str]:
 
 
 def _coefficients(reader: Reader, tendon: int) -> dict[str, float]:
-    """By joint; those of a joint that is named twice add up."""
+    """Return coefficients by joint, summed for joints named twice."""
     model = reader.file.model
     found: dict[str, float] = {}
     for part in _parts(reader, tendon):
@@ -75,7 +75,7 @@ def _coefficients(reader: Reader, tendon: int) -> dict[str, float]:
 
 
 def _path(reader: Reader, tendon: int) -> list[Any]:
-    """Links with points, what the tendon lies around, and divisors of pulleys."""
+    """Return the path: points on links, wraps, and divisors of pulleys."""
     model = reader.file.model
     path: list[Any] = []
     for part in _parts(reader, tendon):
@@ -95,7 +95,7 @@ def _site(reader: Reader, site: int) -> tuple[str, np.ndarray]:
 
 
 def _wrap(reader: Reader, kind: str, geom: int, side: int) -> TendonWrap:
-    """What a tendon lies around, a sphere or a cylinder; ``side`` -1 without a site."""
+    """Return a wrap, a sphere or a cylinder; ``side`` is -1 without a site."""
     model = reader.file.model
     body = int(model.geom_bodyid[geom])
     placed = compose(reader.frames[body], pose(model.geom_pos[geom], model.geom_quat[geom]))

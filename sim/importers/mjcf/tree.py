@@ -1,4 +1,4 @@
-"""Bodies, joints and sites of an MJCF file as links, joints and frames."""
+"""Conversion of an MJCF file's bodies, joints and sites to links, joints and frames."""
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -8,7 +8,7 @@ from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.poses import IDENTITY, compose
 
-# By the names of mjtJoint.
+# Joint types by the names of mjtJoint
 TYPES = {f"mjJNT_{each.mjcf.upper()}": each.name for each in JOINT_TYPES.values() if each.mjcf}
 
 
@@ -18,7 +18,7 @@ def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
     A body with several joints becomes a chain of links; only the last one, named after the body, has mass.
 
     Returns:
-        names of the links and of the joints.
+        Names of the links and of the joints.
 
     Raises:
         ImportFileError: naming the body or joint.
@@ -33,7 +33,7 @@ def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
 
 
 def joint_type(reader: Reader, joint: int) -> str:
-    """The type of a joint as :meth:`sim.ModelBuilder.add_joint` calls it."""
+    """Return the type of a joint as in :meth:`sim.ModelBuilder.add_joint`."""
     return TYPES[reader.file.mujoco.mjtJoint(int(reader.file.model.jnt_type[joint])).name]
 
 
@@ -76,7 +76,7 @@ def _add_body(reader: Reader, body: int) -> None:
 
 
 def _free_frame(reader: Reader, wanted: str) -> str:
-    """A name for a link or frame."""
+    """Return an unused name for a link or frame."""
     return reader.free(wanted, reader.builder.links.keys() | reader.builder.frames.keys(), "body", "site")
 
 
@@ -89,7 +89,7 @@ def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -
             return
         axes = Rotation.from_quat(pose(np.zeros(3), model.body_iquat[body])[3:]).as_matrix()
         inertia = axes @ np.diag(model.body_inertia[body]) @ axes.T
-        # MuJoCo has checked those that move.
+        # MuJoCo has checked bodies that move.
         reader.builder.add_link(
             name, mass=float(model.body_mass[body]), com=model.body_ipos[body] - origin,
             inertia=0.5 * (inertia + inertia.T), allow_unphysical=True,
@@ -98,7 +98,7 @@ def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -
 
 
 def _compensation(reader: Reader, body: int) -> float:
-    """The share of a body's weight that is borne; MuJoCo leaves out negative ones where no body has a positive one."""
+    """Return the compensated share of a body's weight; MuJoCo ignores negative shares if no body has a positive one."""
     compensates = bool(reader.file.array("ngravcomp", 1))
     return float(reader.file.model.body_gravcomp[body]) if compensates else 0.0
 
@@ -116,7 +116,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
     if type in ("revolute", "prismatic"):
         at = int(model.jnt_qposadr[joint])
         axis, reference = np.array(model.jnt_axis[joint]), float(model.qpos0[at])
-        # The file's pose belongs to the coordinate `ref`; here a joint's frames coincide at zero.
+        # The file's pose belongs to the coordinate `ref`; Backswing's joint frames coincide at zero.
         back = IDENTITY.copy()
         if type == "revolute":
             back[3:] = Rotation.from_rotvec(-reference * axis).as_quat()
@@ -131,7 +131,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
             lower, upper = (float(bound) for bound in model.jnt_range[joint])
             properties |= {"lower": lower, "upper": upper, "limit_margin": float(model.jnt_margin[joint])}
     if type == "spherical" and model.jnt_limited[joint]:
-        # Beyond half a turn MuJoCo's angle gets smaller again.
+        # Beyond half a turn MuJoCo's angle decreases again.
         properties["limit_margin"] = float(model.jnt_margin[joint])
         limit = max(float(bound) for bound in model.jnt_range[joint])
         properties["rotation_limit"] = limit if limit <= np.pi else np.inf
@@ -143,7 +143,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
 
 
 def _effort(reader: Reader, joint: int) -> float:
-    """Largest force either way of an actuator that is added to a joint; those of the file have the range itself."""
+    """Return the largest force in either direction of an actuator that is added to a joint."""
     model = reader.file.model
     if not model.jnt_actfrclimited[joint]:
         return np.inf

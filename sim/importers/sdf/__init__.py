@@ -1,4 +1,4 @@
-"""SDF files, as Gazebo reads them."""
+"""Import of SDF files, as Gazebo reads them."""
 
 from sim.importers.sdf.importer import add_sdf, read_gravity
 

@@ -18,12 +18,12 @@ from warp_kernels import types as codes
 
 GREY: Colour = (0.7, 0.7, 0.7, 1.0)
 UNIT = (1.0, 1.0, 1.0)
-ALL_BITS = 65535  # of collide_bitmask
+ALL_BITS = 65535  # mask of all bits of collide_bitmask
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; its pose is in the frame of its element [7]."""
+    """Shape in the form of :meth:`sim.ModelBuilder.add_geometry`; its pose is in the frame of its element [7]."""
 
     type: int
     size: tuple[float, float, float]
@@ -53,15 +53,15 @@ PRIMITIVES = {
 
 
 def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> Iterator[Shape]:
-    """The shapes of a ``<collision>`` or a ``<visual>``; a mesh that collides is its hull, or convex pieces.
+    """Return the shapes of a ``<collision>`` or a ``<visual>``; a colliding mesh becomes its hull, or convex pieces.
 
-    Their poses are in the frame in which the element is placed. ``<empty>`` geometry has no shape.
+    Their poses are in the frame that the element's pose refers to. ``<empty>`` geometry has no shape.
 
-    ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
+    See :func:`sim.importers.decomposition.collider_of_file` for ``threshold`` and ``triangles``.
 
     Raises:
         ImportFileError: for a shape that isn't supported.
-        FlatMeshError: for a mesh that collides and has no volume.
+        FlatMeshError: for a colliding mesh without volume.
     """
     geometry = element.required("geometry")
     if len(geometry.children) != 1:
@@ -92,7 +92,7 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
 
 
 def bitmask(collision: Element) -> int | None:
-    """What a ``<collision>`` collides with, bit by bit; None where it doesn't say."""
+    """Return the collision bit mask of a ``<collision>``; None if it has none."""
     contact = below(collision, "surface", "contact")
     if contact is None or contact.optional("collide_bitmask") is None:
         return None
@@ -105,7 +105,7 @@ def bitmask(collision: Element) -> int | None:
 
 
 def _turn(plane: Element) -> np.ndarray:
-    """The turn that takes z to the normal of a plane, quaternion xyzw."""
+    """Return the rotation from z to the normal of a plane, quaternion xyzw."""
     normal = vector(plane, "normal", (0.0, 0.0, 1.0))
     if not normal.any():
         raise plane.error("its normal is zero")
@@ -113,9 +113,9 @@ def _turn(plane: Element) -> np.ndarray:
 
 
 def _file(kind: Element) -> tuple[str, np.ndarray]:
-    """The file of a mesh and its scale [3]."""
+    """Return the file of a mesh and its scale [3]."""
     if kind.all("submesh"):
-        raise kind.error("<submesh> is not supported; give it a mesh file of its own")
+        raise kind.error("<submesh> is not supported; export it as a separate mesh file")
     scale = vector(kind, "scale", UNIT)
     if (scale == 0.0).any():
         raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")

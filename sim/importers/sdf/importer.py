@@ -1,7 +1,7 @@
-"""SDF: read models and worlds of Gazebo's format into a :class:`sim.ModelBuilder`.
+"""SDF import: models and worlds of Gazebo's format into a :class:`sim.ModelBuilder`.
 
-The one parser on PyPI, python-sdformat, has had no release since 2022, and libsdformat has no wheel; meshes, XML with
-lines and messages are those of URDF's reader.
+The only parser on PyPI, python-sdformat, has had no release since 2022, and libsdformat has no wheel. Meshes, XML with
+line numbers and messages are shared with the URDF importer.
 """
 
 import os
@@ -36,9 +36,9 @@ from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 
 EARTH = (0.0, 0.0, -9.81)
-# Of poses along chains of frames: a joint no farther than this from its link is at it [m].
+# Tolerance along chains of frames: a joint within this distance of its link is at the link [m].
 ROUNDING = 1e-12
-# That of a world which states none, by SDF's specification.
+# Gravity of a world without one, by SDF's specification
 WORLDS_GRAVITY = (0.0, 0.0, -9.8)
 
 
@@ -57,44 +57,43 @@ def add_sdf(
     static_meshes: Literal["hulls", "triangles"] = "hulls",
     package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> list[Part]:
-    """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
+    """Add the models of an SDF file, at its top level or in its world: all of them, or nothing after an error.
 
-    Gravity stays as the builder has it (:func:`sim.load` takes that of the file).
+    The builder's gravity is kept (:func:`sim.load` uses that of the file).
 
-    - Names of links, joints and frames are those of the file behind that of their model, as "robot/arm", without it
-      where the file has one model; those of nested models keep their "::". ``<include>`` and meshes find ``model://``
-      next to the file, in ``package_dirs`` and in the folders that Gazebo's environment variables name.
-    - A link that no joint carries is free, unless its model is static: then all its links are fixed to the world.
+    - Names of links, joints and frames are those of the file with their model as prefix, as "robot/arm", without the
+      prefix if the file has one model; names in nested models keep their "::". ``<include>`` and meshes find
+      ``model://`` next to the file, in ``package_dirs`` and in the folders that Gazebo's environment variables name.
+    - A link without a parent joint is free, unless its model is static: then all its links are fixed to the world.
       Poses follow ``relative_to``, ``attached_to`` and ``degrees``. The frame of a link is that of SDF, moved to the
-      origin of the joint that carries it; where that moves it, the frame "<link>/origin" is the one of SDF.
+      origin of its parent joint; if that moves it, the frame "<link>/origin" is SDF's.
     - Joints: revolute, continuous, prismatic, ball and fixed, with limits, damping, friction, springs and ``<mimic>``.
       Others, and joints that close loops, are errors.
-    - A link without ``<inertial>`` has the mass of 1 kg and the inertia that SDF gives it.
-    - Meshes that collide and are flat are left out, and a warning says so.
+    - A link without ``<inertial>`` has SDF's default: a mass of 1 kg and its inertia.
+    - Flat meshes that should collide are ignored with a warning.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
-    - With ``static_meshes="triangles"`` meshes of static models that aren't convex collide as they are.
-    - Where a file states ``<collide_bitmask>``, group and mask of its geometries are that, else 65535, SDF's default.
+    - With ``static_meshes="triangles"`` non-convex meshes of static models collide as triangle meshes.
+    - ``<collide_bitmask>`` becomes group and mask of a geometry; in a file that uses it, the default is SDF's 65535.
     - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
-    - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
+    - One warning lists what is ignored (plugins, sensors, physics engines' settings ...).
 
     Args:
         path: a ``.sdf`` or ``.world`` file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the file's world frame in the world [m].
-        orientation: of that frame, quaternion xyzw.
+        name: prefix of all names, as "name/", which allows several copies in one world.
+        position: position of the file's world frame in the world [m].
+        orientation: orientation of that frame, quaternion xyzw.
         visual: read the visual geometry, with its meshes.
         collision: read the collision geometry, with its meshes.
         friction: Coulomb friction of all collision geometry, instead of the file's.
         restitution: restitution of the collision geometry.
-        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
-            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
-            1 for few.
-        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
-            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
-        package_dirs: a folder, or several, to search for ``model://`` models and meshes before all others.
+        decompose: let non-convex meshes collide as several convex pieces, which CoACD (the extra ``decompose``)
+            computes in seconds to minutes per mesh; True, or its threshold, from 0.01 (many pieces) to 1 (few).
+        static_meshes: collision shape of non-convex meshes that no joint moves: "hulls", or "triangles" for the
+            original mesh, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        package_dirs: a folder, or several, to search for ``model://`` models and meshes first.
 
     Returns:
-        the parts, one for each model.
+        The parts, one for each model.
 
     Raises:
         ImportFileError: naming the file, the element and its line.
@@ -132,7 +131,7 @@ def add_sdf(
 
 
 def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
-    """Gravity of an SDF file [m/s^2]: that of its world, (0, 0, -9.8) if it states none; (0, 0, -9.81) without a world.
+    """Return the gravity of an SDF file [m/s^2]: its world's, default (0, 0, -9.8); (0, 0, -9.81) without a world.
 
     Raises:
         ImportFileError: if the file can't be read.
@@ -142,19 +141,19 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
 
 
 def _top(root: Element) -> Element:
-    """The world of a file, or its root where it has none."""
+    """Return the world of a file, or its root element if it has none."""
     version_of(root)
     worlds = root.all("world")
     if len(worlds) > 1:
         raise worlds[1].error("is a second world; a file must have one")
     if worlds and root.all("model"):
-        raise root.error("has models beside its world; put them into it")
+        raise root.error("has models outside its world; move them into it")
     return worlds[0] if worlds else root
 
 
 @dataclass
 class _Reader:
-    """Adds models to the builder."""
+    """Reader that adds models to the builder."""
 
     builder: WorldBuilder
     base: np.ndarray
@@ -191,7 +190,7 @@ class _Reader:
         return self.builder.add_part(own.rstrip("/") or model.name, list(names.values()), joints)
 
     def _frame(self, model: FlatModel, link: str, joint: JointFrame | None) -> np.ndarray:
-        """Where the frame of a link is in the world [7]: at its joint, turned as in SDF."""
+        """Return the pose of a link's frame in the world [7]: at its joint, with SDF's orientation."""
         there = model.pose_of(link, model.links[link], self.base)
         if joint is None:
             return there
@@ -200,7 +199,7 @@ class _Reader:
         return np.concatenate([place[:3], there[3:]])
 
     def _link(self, model: FlatModel, link: str, element: Element, name: str, frame: np.ndarray) -> None:
-        # Both are turned alike.
+        # Both have the same orientation.
         away = model.pose_of(link, element, self.base)[:3] - frame[:3]
         local = np.concatenate([Rotation.from_quat(frame[3:]).inv().apply(away), IDENTITY[3:]])
         mass, com, inertia = _inertial(model, link, element)
@@ -244,7 +243,7 @@ class _Reader:
                 count_unread(item, self.ignored)
 
     def _around(self, model: FlatModel, link: str, item: Element) -> np.ndarray:
-        """Pose in the world of the frame in which a shape of a link is placed [7]: the link's, or the one it names."""
+        """Return the pose of a shape's reference frame in the world [7]: the link's, or the one it names."""
         stated = relative_to(item)
         return model.pose_of(link if stated is None else model.scopes[link].full(stated), item, self.base)
 
@@ -274,7 +273,7 @@ class _Reader:
         joint: JointFrame | None,
         own: str,
     ) -> str:
-        """Add the joint that carries a link: its own, or one to the world."""
+        """Add the parent joint of a link: from the file, or one to the world."""
         if joint is None:
             type = "fixed" if model.static else "free"
             label = f"{names[link]}_{type}"
@@ -321,7 +320,7 @@ class _Reader:
                 self.builder.add_frame(own + frame, WORLD if link is None else names[link], local[:3], local[3:])
 
     def warn(self, file: Path, root: Element) -> None:
-        """Issue what was noted as one warning."""
+        """Issue all notes as one warning."""
         if (top := _top(root)).tag == "world":
             count_unread(top, self.ignored)
         if self.ignored:
@@ -332,7 +331,7 @@ class _Reader:
 
 
 def _inertial(model: FlatModel, link: str, element: Element) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass [kg], centre of mass [m] and inertia about it in the link's axes [kg m^2]; SDF's where none is stated."""
+    """Return mass [kg], centre of mass [m] and inertia about it in the link's axes [kg m^2]; default: SDF's."""
     inertial = element.optional("inertial")
     if inertial is None:
         return 1.0, np.zeros(3), np.eye(3)
@@ -341,7 +340,7 @@ def _inertial(model: FlatModel, link: str, element: Element) -> tuple[float, np.
     stated = relative_to(inertial)
     if stated is not None and model.scopes[link].full(stated) != link:
         raise inertial.error(
-            f"its pose is relative to '{stated}', which SDF doesn't have; state it in the frame of its link"
+            f"its pose is relative to '{stated}', which SDF doesn't support; state it in the frame of its link"
         )
     where, moments = pose(inertial), inertial.optional("inertia")
     xx, yy, zz, xy, xz, yz = 1.0, 1.0, 1.0, 0.0, 0.0, 0.0
@@ -357,6 +356,6 @@ def _moved(where: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _turned(where: np.ndarray, inertia: np.ndarray) -> np.ndarray:
-    """An inertia in the axes around a pose."""
+    """Return an inertia in the axes of a pose."""
     axes = np.stack([_moved(where, axis) - where[:3] for axis in np.eye(3)], axis=1)
     return np.asarray(axes @ inertia @ axes.T)

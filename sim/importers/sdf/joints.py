@@ -1,4 +1,4 @@
-"""Joints of an SDF file: which link each carries, its axis, limits and springs."""
+"""Joints of an SDF file: the child link, axis, limits and springs of each."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ TYPES = {
     "ball": "spherical",
     "fixed": "fixed",
 }
-# SDF's limits where none are stated.
+# SDF's limits by default
 UNLIMITED = 1e16
 
 
 @dataclass(frozen=True)
 class JointFrame:
-    """A joint that carries a link: its full name, what the names in it mean, its parent link and its type."""
+    """A joint with its full name, the scope of the names in it, its parent link and its type."""
 
     element: Element
     name: str
@@ -34,7 +34,7 @@ class JointFrame:
 
 
 def tree_of(model: FlatModel) -> dict[str, JointFrame]:
-    """The joint that carries each link, by the link.
+    """Return the parent joint of each link, by link.
 
     Raises:
         ImportFileError: naming a joint of another type, one whose links don't exist, or one that closes a loop.
@@ -57,12 +57,12 @@ def tree_of(model: FlatModel) -> dict[str, JointFrame]:
             seen.add(above)
             above = found[above].parent
         if above in seen:
-            raise joint.element.error(f"link '{link}' carries itself by a loop of joints")
+            raise joint.element.error(f"link '{link}' is its own ancestor by a loop of joints; loops are not supported")
     return found
 
 
 def _end(model: FlatModel, element: Element, scope: Scope, tag: str) -> str:
-    """The link at one end of a joint, or "world"; a frame stands for the link that it is attached to."""
+    """Return the link at one end of a joint, or "world"; a frame stands for the link that it is attached to."""
     name = element.required(tag).content
     if name == WORLD:
         return WORLD
@@ -78,7 +78,7 @@ def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, bas
     Args:
         model: the model.
         joint: the joint.
-        frame: of the link that it carries, in the world [7].
+        frame: pose of its child link in the world [7].
         base: the pose of the file's world.
     """
     element = joint.element
@@ -93,7 +93,7 @@ def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, bas
     lower, upper = -np.inf, np.inf
     if joint.type != "continuous":
         lower, upper = bound(limit, "lower", lower, UNLIMITED), bound(limit, "upper", upper, UNLIMITED)
-    # Negative efforts and velocities are none.
+    # Negative efforts and velocities mean no limit.
     effort, velocity = (value if value >= 0.0 else np.inf for value in (effort, velocity))
     properties["limits"] = Limits(lower, upper, effort=effort, velocity=velocity)
     if dynamics is not None:
@@ -106,7 +106,7 @@ def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, bas
 
 
 def _axis(model: FlatModel, joint: JointFrame, axis: Element, frame: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """The axis along those of the link's frame [3]."""
+    """Return the axis in the link's frame [3]."""
     stated = axis.optional("xyz")
     xyz = np.array([0.0, 0.0, 1.0]) if stated is None else numbers(stated, 3)
     within, version = joint.name, version_of(axis)

@@ -1,4 +1,4 @@
-"""Models of an SDF file with what is nested in them or included, flat, and the poses of all their frames."""
+"""Flattened models of an SDF file, with nested and included models, and the poses of all their frames."""
 
 import os
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from sim.model.poses import IDENTITY, compose, inverse
 ROOT = "__model__"
 MERGED = "_merged__{}__model__"
 WORLD_FRAME = "world"
-# Models within models, and files that include files.
+# Maximum depth of nested models and of files that include files
 DEEPEST = 20
 MOST_INCLUDED = 1000
-# Where Gazebo looks for models.
+# Environment variables with folders in which Gazebo looks for models
 SEARCH = ("GZ_SIM_RESOURCE_PATH", "IGN_GAZEBO_RESOURCE_PATH", "GAZEBO_MODEL_PATH", "SDF_PATH")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What names inside a model mean: they stand behind ``prefix``, and ``root`` is the model's own frame."""
+    """Scope of the names inside a model: they get ``prefix``, and ``root`` is the model's own frame."""
 
     prefix: str
     root: str
 
     def full(self, name: str) -> str:
-        """The full name of a frame, link or joint that an element of the model calls ``name``."""
+        """Return the full name of a frame, link or joint that an element of the model calls ``name``."""
         own = self.root if name == ROOT else name
         return own if own == WORLD_FRAME else self.prefix + own
 
@@ -47,16 +47,16 @@ class Placed:
 
 @dataclass
 class FlatModel:
-    """One model with all that is nested in it.
+    """A model with everything nested in it.
 
     Attributes:
-        element: the model.
+        element: element of the model.
         name: its name.
-        static: whether nothing of it moves.
+        static: whether the model can't move.
         links: by full name, as "nested::link".
         joints: by full name.
-        scopes: what the names inside each link and joint mean.
-        frames: where all of them are, from the world.
+        scopes: scopes of the names inside each link and joint.
+        frames: poses of all frames, from the world.
         attached: the frame that each joint, frame and model is fixed to, up to a link.
         elements: the model and those nested in it.
     """
@@ -73,7 +73,7 @@ class FlatModel:
     _found: dict[str, np.ndarray] = field(default_factory=dict)
 
     def link_of(self, frame: str) -> str | None:
-        """The link that a frame is fixed to; None for the world, or where there is no such frame."""
+        """Return the link that a frame is fixed to; None for the world or an unknown frame."""
         seen: set[str] = set()
         while frame not in self.links and frame not in seen:
             seen.add(frame)
@@ -81,9 +81,9 @@ class FlatModel:
         return frame if frame in self.links else None
 
     def place_at(self, model: str, frame: str | None, scope: Scope) -> None:
-        """Move a model, given by its frame, so that a frame in it is where the model was; None leaves it there.
+        """Move the model so that one of its frames gets the model's pose; None does nothing.
 
-        ``scope`` is that of the names inside the model.
+        ``scope`` is the scope inside the model.
         """
         if frame is None:
             return
@@ -96,7 +96,7 @@ class FlatModel:
         self.frames[model] = Placed(placed.element, placed.parent, compose(placed.pose, inverse(inside)))
 
     def pose_of(self, frame: str, asker: Element, base: np.ndarray) -> np.ndarray:
-        """The pose of a frame in the world [7]; ``base`` is that of the file's world."""
+        """Return the pose of a frame in the world [7]; ``base`` is that of the file's world."""
         path: list[str] = []
         while frame != WORLD_FRAME and frame not in self._found:
             if frame not in self.frames:
@@ -112,11 +112,11 @@ class FlatModel:
 
 
 class Library:
-    """Finds the models that a file includes.
+    """Search path for the models that a file includes.
 
     Args:
-        folder: the folder of the file; a file that is included finds others beside itself, too.
-        package_dirs: folders to search before all others.
+        folder: the folder of the file; an included file also finds others in its folder.
+        package_dirs: folders to search first.
     """
 
     def __init__(self, folder: Path, package_dirs: Sequence[Path]):
@@ -124,7 +124,7 @@ class Library:
         self._places = [*package_dirs, folder, *resource_folders(), *folder.parents]
 
     def models(self, include: Element, depth: int) -> list[Element]:
-        """The models of the file that an ``<include>`` names."""
+        """Return the models of the file that an ``<include>`` names."""
         uri = include.required("uri").content
         rest = uri.removeprefix("model://").removeprefix("file://")
         if not rest or "://" in rest:
@@ -143,12 +143,12 @@ class Library:
 
 
 def resource_folders() -> list[Path]:
-    """The folders in which Gazebo looks for models, from the environment."""
+    """Return the folders in which Gazebo looks for models, from the environment."""
     return [Path(entry) for name in SEARCH for entry in os.environ.get(name, "").split(os.pathsep) if entry]
 
 
 def _model_file(path: Path) -> Path | None:
-    """The file of a model that a path names: itself, or the one that its folder's model.config names."""
+    """Return the model file at a path: the path itself, or the file that its folder's model.config names."""
     if os.path.isfile(path):
         return path
     config = path / "model.config"
@@ -160,7 +160,7 @@ def _model_file(path: Path) -> Path | None:
 
 
 def version_of(element: Element) -> tuple[int, ...]:
-    """The version of SDF of an element's file: (1, 10) is later than (1, 9).
+    """Return the version of SDF of an element's file: (1, 10) is later than (1, 9).
 
     Raises:
         ImportFileError: for a file that isn't SDF, or a version that isn't numbers with points between them.
@@ -178,13 +178,13 @@ def version_of(element: Element) -> tuple[int, ...]:
 
 
 def models_of(root: Element) -> list[Element]:
-    """The models of a file outside of worlds."""
+    """Return the models of a file outside of worlds."""
     version_of(root)
     return root.all("model")
 
 
 def flat_models(top: Element, library: Library) -> list[FlatModel]:
-    """The models inside a world or at the top of a file, with those that are included.
+    """Return the models inside a world or at the top level of a file, with included ones.
 
     Raises:
         ImportFileError: naming an element that is not supported, or a frame that doesn't exist.
@@ -202,7 +202,7 @@ def flat_models(top: Element, library: Library) -> list[FlatModel]:
 
 
 def _included(include: Element, library: Library, depth: int) -> tuple[Element, Element]:
-    """The model that an ``<include>`` names, and the ``<include>``."""
+    """Return the model that an ``<include>`` names, and the ``<include>``."""
     models = library.models(include, depth)
     if len(models) != 1:
         raise include.error(f"includes {len(models)} models; it must be one")
@@ -210,13 +210,13 @@ def _included(include: Element, library: Library, depth: int) -> tuple[Element, 
 
 
 def _name_of(model: Element, placed: Element) -> str:
-    """What a model is called; ``placed`` is the element that says where it is."""
+    """Return the name of a model; ``placed`` is the element with its pose."""
     given = placed.optional("name") if placed.tag == "include" else None
     return named(model) if given is None else given.content
 
 
 def _flat(model: Element, placed: Element, library: Library) -> FlatModel:
-    """A model; ``placed`` is the element that says where it is and what it is called."""
+    """Return a flattened model; ``placed`` is the element with its pose and name."""
     if placed.attributes.get("merge", "false").lower() in TRUE:
         raise placed.error("merges a model with the world; only a model can take up another, so remove merge")
     flat = FlatModel(model, _name_of(model, placed), flag(placed, "static", flag(model, "static")))
@@ -249,12 +249,12 @@ def _place_in_world(top: Element, models: list[FlatModel]) -> None:
 
 
 def _outside(model: FlatModel, frame: str) -> str:
-    """The name in the world of a frame of a model."""
+    """Return the name in the world of a frame of a model."""
     return model.name if frame == ROOT else f"{model.name}::{frame}"
 
 
 def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth: int) -> None:
-    """Add the links, joints, frames and nested models of a model, whose names mean what ``scope`` says."""
+    """Add the links, joints, frames and nested models of a model, with names in ``scope``."""
     if depth > DEEPEST:
         raise model.error(f"more than {DEEPEST} models are nested in each other")
     flat.elements.append(model)
@@ -300,7 +300,7 @@ def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth
 
 
 def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:
-    """The link that stands for a model: the one that it names, its first one, or that of the first one nested in it."""
+    """Return the link that stands for a model: the named one, the first, or that of the first nested model."""
     stated = model.attributes.get("canonical_link")
     if stated:
         if prefix + stated not in flat.links:
@@ -311,7 +311,7 @@ def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:
 
 
 def _placement_frame(model: Element, placed: Element) -> str | None:
-    """The frame of a model that its pose places, if it isn't the model's own."""
+    """Return the frame of a model that its pose refers to, if it isn't the model's own."""
     stated = placed.optional("placement_frame") if placed.tag == "include" else None
     if stated is not None and placed.optional("pose") is None:
         raise stated.error("needs a <pose> beside it")
@@ -319,6 +319,6 @@ def _placement_frame(model: Element, placed: Element) -> str | None:
 
 
 def _refuse_static(flat: FlatModel, nested: Element, placed: Element) -> None:
-    """Refuse a nested model that is static in one that isn't."""
+    """Raise ImportFileError for a static model nested in one that moves."""
     if not flat.static and flag(placed, "static", flag(nested, "static")):
         raise placed.error(f"is static inside model '{flat.name}', which moves; join it to the world instead")

@@ -1,11 +1,11 @@
-"""What an SDF file states and this reader doesn't read."""
+"""Elements of an SDF file that the importer ignores."""
 
 from collections import Counter
 
 from sim.importers.sdf.values import FALSE, TRUE
 from sim.importers.xmltree import Element
 
-# What is read, or says nothing about bodies, by the element around it.
+# Elements that are read or irrelevant to bodies, by their parent element
 READ = {
     "model": {"link", "joint", "frame", "model", "include", "static", "pose", "self_collide"},
     "include": {"uri", "name", "pose", "static", "placement_frame"},
@@ -26,12 +26,12 @@ READ = {
     "visual": {"geometry", "pose", "material"},
     "world": {"model", "include", "gravity", "light", "scene", "gui", "frame"},
 }
-# Elements whose content is counted with the element around them.
+# Elements that are counted with their content
 INSIDE = {
     "include", "inertial", "inertia", "axis", "limit", "dynamics", "mimic", "surface", "friction", "ode", "contact",
     "bounce",
 }  # fmt: skip
-# Values that change nothing.
+# Values without effect
 PLAIN = {
     "slip1": 0.0, "slip2": 0.0, "restitution_coefficient": 0.0, "collide_without_contact": 0.0, "stiffness": 1e8,
     "dissipation": 1.0, "kinematic": 0.0,
@@ -39,7 +39,7 @@ PLAIN = {
 
 
 def count_unread(element: Element, counts: Counter[str], path: str = "") -> None:
-    """Count what is inside an element and isn't read, by its tag, or its path from the element."""
+    """Count the ignored elements inside an element, by tag or by path from the element."""
     for child in element.children:
         if child.tag not in READ[element.tag]:
             if not _is_plain(child):
@@ -49,7 +49,7 @@ def count_unread(element: Element, counts: Counter[str], path: str = "") -> None
 
 
 def _is_plain(element: Element) -> bool:
-    """Whether an element states what happens without it; a second friction does where it equals the first."""
+    """Return whether an element states the default; a second friction does if it equals the first."""
     expected = PLAIN.get(element.tag)
     if element.tag == "mu2" and element.parent is not None:
         first = element.parent.all("mu")

@@ -1,4 +1,4 @@
-"""Values of SDF: numbers and poses as the text of elements."""
+"""Values of SDF files: numbers and poses as the text of elements."""
 
 import math
 
@@ -13,7 +13,7 @@ TRUE, FALSE = ("1", "true"), ("0", "false")
 
 
 def numbers(element: Element, count: int) -> np.ndarray:
-    """The text of an element as finite numbers [count].
+    """Return the text of an element as finite numbers [count].
 
     Raises:
         ImportFileError: naming the element.
@@ -31,7 +31,7 @@ def numbers(element: Element, count: int) -> np.ndarray:
 
 
 def below(element: Element, *tags: str) -> Element | None:
-    """The element that is reached by these tags, one inside the other; None where there is none."""
+    """Return the descendant reached by these tags; None if there is none."""
     found: Element | None = element
     for tag in tags:
         found = None if found is None else found.optional(tag)
@@ -39,24 +39,24 @@ def below(element: Element, *tags: str) -> Element | None:
 
 
 def _stated(parent: Element | None, tag: str) -> Element | None:
-    """A child that states something: as in SDF's own reader, an empty one is none."""
+    """Return a child with content: as in SDF's own reader, an empty one counts as missing."""
     found = None if parent is None else parent.optional(tag)
     return found if found is not None and found.content else None
 
 
 def vector(parent: Element, tag: str, default: tuple[float, ...]) -> np.ndarray:
-    """The numbers of a child; the default where there is none, or an empty one."""
+    """Return the numbers of a child; the default if it is missing or empty."""
     found = _stated(parent, tag)
     return np.array(default) if found is None else numbers(found, len(default))
 
 
 def number(parent: Element, tag: str, default: float) -> float:
-    """The number of a child, likewise."""
+    """Return the number of a child, likewise."""
     return float(vector(parent, tag, (default,))[0])
 
 
 def bound(parent: Element | None, tag: str, default: float, largest: float = UNREACHABLE) -> float:
-    """A limit, infinite where it is left out or at least ``largest``."""
+    """Return a limit; infinite if it is missing or at least ``largest``."""
     found = _stated(parent, tag)
     if found is None:
         return default
@@ -70,7 +70,7 @@ def bound(parent: Element | None, tag: str, default: float, largest: float = UNR
 
 
 def flag(parent: Element, tag: str, default: bool = False) -> bool:
-    """A child that is true or false."""
+    """Return the value of a true or false child."""
     found = _stated(parent, tag)
     if found is None:
         return default
@@ -81,7 +81,7 @@ def flag(parent: Element, tag: str, default: bool = False) -> bool:
 
 
 def pose(parent: Element) -> np.ndarray:
-    """The ``<pose>`` of an element: position and quaternion xyzw [7], the identity without one."""
+    """Return the ``<pose>`` of an element: position and quaternion xyzw [7]; default: identity."""
     found = _stated(parent, "pose")
     if found is None:
         return IDENTITY
@@ -99,14 +99,14 @@ def pose(parent: Element) -> np.ndarray:
 
 
 def relative_to(parent: Element) -> str | None:
-    """The frame that a pose is stated in; None for the usual one."""
+    """Return the frame that a pose is relative to; None for the default."""
     found = parent.optional("pose")
     # Before version 1.7 the attribute was called frame.
     return None if found is None else (found.attributes.get("relative_to") or found.attributes.get("frame") or None)
 
 
 def named(element: Element) -> str:
-    """The name that an element must have."""
+    """Return the name of an element, which is required."""
     name = element.text("name")
     if "::" in name:
         raise element.error(f"its name '{name}' contains '::', which SDF reserves for nested models")

@@ -1,4 +1,4 @@
-"""URDF files."""
+"""Import of URDF files."""
 
 from sim.importers.urdf.importer import add_urdf
 

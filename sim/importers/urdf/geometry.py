@@ -19,7 +19,7 @@ GREY: Colour = (0.7, 0.7, 0.7, 1.0)
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; position and orientation (xyzw) in the link frame."""
+    """Shape in the form of :meth:`sim.ModelBuilder.add_geometry`; position and orientation (xyzw) in the link frame."""
 
     type: int
     size: tuple[float, float, float]
@@ -30,7 +30,7 @@ class Shape:
 
 
 def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
-    """Position and quaternion xyzw of the ``<origin>`` inside an element; the identity without one."""
+    """Return position and quaternion xyzw of an element's ``<origin>``; default: identity."""
     found = element.optional("origin")
     if found is None:
         return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
@@ -38,22 +38,22 @@ def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _orientation(element: Element) -> np.ndarray:
-    """The quaternion xyzw of an ``<origin>``: by its angles, or since version 1.1 of URDF by ``quat_xyzw``."""
+    """Return the quaternion xyzw of an ``<origin>``: from its angles, or since URDF 1.1 from ``quat_xyzw``."""
     if "quat_xyzw" in element.attributes:
         quaternion = element.vector("quat_xyzw", 4)
         if "rpy" in element.attributes:
-            raise element.error("has both rpy and quat_xyzw; leave one out")
+            raise element.error("has both rpy and quat_xyzw; remove one")
         if not quaternion.any():
             raise element.error("its quat_xyzw is zero; no rotation has it")
         return np.asarray(quaternion / np.linalg.norm(quaternion))
     if "rpy" not in element.attributes:
         return np.array([0.0, 0.0, 0.0, 1.0])
-    # Roll, pitch, yaw turn about fixed axes.
+    # Roll, pitch and yaw are about fixed axes.
     return np.asarray(Rotation.from_euler("xyz", element.vector("rpy", 3)).as_quat())
 
 
 def named_colours(robot: Element) -> dict[str, Colour]:
-    """The colours that a ``<robot>`` element defines by name, at top level or inside a visual."""
+    """Return the named colours of a ``<robot>`` element, at top level or inside a visual."""
     inside = [
         material for link in robot.all("link") for visual in link.all("visual") for material in visual.all("material")
     ]
@@ -66,7 +66,7 @@ def named_colours(robot: Element) -> dict[str, Colour]:
 
 
 def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colour]) -> Iterator[Shape]:
-    """The shapes to draw for one ``<visual>``: a mesh without a colour in the URDF becomes one for each of its own.
+    """Return the shapes of one ``<visual>``; a mesh without a colour in the URDF gives one shape per colour.
 
     Raises:
         ImportFileError: naming the link.
@@ -93,9 +93,9 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
 
 
 def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> list[Shape]:
-    """The shape of one ``<collision>``; a mesh becomes its hull, or convex pieces. Nothing where it has no volume.
+    """Return the shapes of one ``<collision>``; a mesh becomes its hull, or convex pieces. Empty without volume.
 
-    ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
+    See :func:`sim.importers.decomposition.collider_of_file` for ``threshold`` and ``triangles``.
 
     Raises:
         ImportFileError: naming the link.
@@ -116,7 +116,7 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
 
 
 def _kind(element: Element) -> Element:
-    """The one element inside ``<geometry>``."""
+    """Return the one element inside ``<geometry>``."""
     geometry = element.required("geometry")
     known = [child for child in geometry.children if child.tag in (*PRIMITIVES, "mesh")]
     if len(known) != 1:
@@ -148,7 +148,7 @@ def _cylinder(kind: Element) -> tuple[int, tuple[float, float, float]]:
 
 
 def _capsule(kind: Element) -> tuple[int, tuple[float, float, float]]:
-    # Not in the standard; where it is read, length is that of the cylinder between the half balls.
+    # Not in the standard; readers take length as that of the cylinder between the half balls.
     return codes.CAPSULE, (kind.number("radius"), 0.5 * kind.number("length"), 0.0)
 
 
@@ -167,7 +167,7 @@ def _colour(visual: Element, colours: dict[str, Colour]) -> Colour | None:
     materials = visual.all("material")
     if not materials:
         return None
-    # Published files have several in one visual; as in ROS the first counts.
+    # Published files have several in one visual; as in ROS the first one is used.
     return _own_colour(materials[0]) or colours.get(materials[0].attributes.get("name", ""))
 
 

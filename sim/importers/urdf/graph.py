@@ -1,4 +1,4 @@
-"""The links and joints of a URDF file as a checked tree."""
+"""Links and joints of a URDF file as a checked tree."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from sim.importers.xmltree import Element
 from sim.model.joint_types import JOINT_TYPE_BY_NAME, JOINT_TYPES
 from sim.model.specs import WORLD
 
-# The types of URDF by the names of :meth:`sim.ModelBuilder.add_joint`.
+# Joint types of URDF by the names of :meth:`sim.ModelBuilder.add_joint`
 TYPES = {name: name if name in JOINT_TYPE_BY_NAME else each.name for each in JOINT_TYPES.values() for name in each.urdf}
 
 
 @dataclass(frozen=True)
 class JointElement:
-    """A joint: its element, its type as :meth:`sim.ModelBuilder.add_joint` names it, and the names of its links."""
+    """A joint: its element, its type as in :meth:`sim.ModelBuilder.add_joint`, and the names of its links."""
 
     element: Element
     type: str
@@ -48,7 +48,7 @@ def read_tree(robot: Element) -> RobotTree:
     links = _by_name(robot.all("link"))
     if not links:
         raise robot.error("the robot has no links")
-    # Files for Drake join their robot to the world without a link of this name.
+    # Files for Drake join their robot to the world without defining a link of this name.
     if WORLD not in links and any(end.attributes.get("link") == WORLD for end in _parents(robot)):
         links[WORLD] = Element("link", {"name": WORLD}, robot.path, robot.line, robot)
     joints = {name: _joint(element, links) for name, element in _by_name(robot.all("joint")).items()}
@@ -57,8 +57,8 @@ def read_tree(robot: Element) -> RobotTree:
         if joint.child in joint_of:
             other = joint_of[joint.child].element
             raise joint.element.error(
-                f"its child link '{joint.child}' is the child of {other.label} already; a link has one "
-                "parent joint, close the loop with add_point_constraint after reading the file"
+                f"its child link '{joint.child}' is the child of {other.label} already, but a link has one parent "
+                "joint; close the loop with add_point_constraint after reading the file"
             )
         joint_of[joint.child] = joint
     roots = [name for name in links if name not in joint_of]
@@ -66,7 +66,9 @@ def read_tree(robot: Element) -> RobotTree:
         names = ", ".join(f"'{name}'" for name in roots)
         raise links[roots[1]].error(f"the robot has {len(roots)} root links, {names}; join them to one by joints")
     if not roots:
-        raise robot.error("the joints form a loop: every link is the child of a joint, none is the root")
+        raise robot.error(
+            "the joints form a loop: every link is the child of a joint; remove a joint to get a root link"
+        )
     order = _from_root(roots[0], joints)
     reached = set(order)
     loop = [name for name in links if name not in reached]
@@ -111,12 +113,12 @@ def _from_root(root: str, joints: dict[str, JointElement]) -> list[str]:
     for joint in joints.values():
         children.setdefault(joint.parent, []).append(joint.child)
     order = [root]
-    for name in order:  # grows while it is walked
+    for name in order:  # grows during the iteration
         order.extend(children.get(name, ()))
     return order
 
 
 def not_a_robot(robot: Element) -> ImportFileError:
-    """The error for a file whose root element is not ``<robot>``."""
-    hint = "; it is an MJCF, use add_mjcf" if robot.tag == "mujoco" else ""
-    return ImportFileError(robot.path, f"is not a URDF: its root element is <{robot.tag}>, expected <robot>{hint}")
+    """Return the error for a file whose root element is not ``<robot>``."""
+    hint = "; it is an MJCF file; use add_mjcf" if robot.tag == "mujoco" else ""
+    return ImportFileError(robot.path, f"is not a URDF file: its root element is <{robot.tag}>, expected <robot>{hint}")

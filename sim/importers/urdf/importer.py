@@ -1,4 +1,4 @@
-"""URDF: read a robot file into a :class:`sim.ModelBuilder`."""
+"""URDF import: a robot file into a :class:`sim.ModelBuilder`."""
 
 import os
 import warnings
@@ -50,13 +50,13 @@ def add_urdf(
     mimic: Literal["couple", "free"] = "couple",
     package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Part:
-    """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
+    """Add the robot of a URDF file: all of it, or nothing after an error.
 
     Links and joints keep their names and their order. The root link is joined to the world by a joint ``<root>_fixed``,
     or ``<root>_free`` with ``floating_base=True``. A link called "world" becomes ``<robot>/world``, since the name is
     reserved.
 
-    Where the format leaves a choice:
+    Details that the format leaves open:
 
     - A revolute or prismatic joint without ``<limit>`` is an error, as in ROS. With a ``<limit>`` that gives neither
       lower nor upper it has no position limits and a warning says so; with one of the two the other is 0. Effort and
@@ -64,27 +64,26 @@ def add_urdf(
     - A floating joint is a free one where its parent is welded to the world, and an error elsewhere. Its coordinates
       are in the world frame, starting at the joint's origin. Planar joints are an error; "spherical" and "ball" are
       accepted.
-    - Crossed limits are left out with a warning, as MuJoCo does without one, and so are collisions with a size of zero
-      and those of flat meshes. Of several materials in a visual the first counts, as in ROS; one number as a mesh's
-      scale is for all axes.
+    - Crossed limits, collisions with a size of zero and flat collision meshes are ignored with a warning. Of several
+      materials in a visual the first is used, as in ROS; a single number as a mesh's scale applies to all axes.
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
     - Limits, efforts and velocities of 1e30 or more are treated as absent.
-    - A link without ``<inertial>``, or whose mass and inertia are zero, has no mass; a warning names those that move
-      and carry nothing with mass. Of several ``<inertial>`` the first counts, as in ROS; without
-      ``<inertia>`` the mass is a point. Warnings name both.
+    - A link without ``<inertial>``, or whose mass and inertia are zero, has no mass; a warning names moving links
+      without any mass. Of several ``<inertial>`` the first is used, as in ROS; without ``<inertia>`` the mass is a
+      point. Warnings name both.
     - A parent "world" that the file doesn't have as a link is the world.
-    - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
-      if the moving body, with everything that is welded to it, has a negative principal moment.
+    - An unphysical inertia is kept with a warning, since many published robots have one; it is an error if the moving
+      body, with everything welded to it, has a negative principal moment.
     - A mesh collides as its convex hull, or with ``decompose`` as convex pieces; with ``static_meshes="triangles"`` as
-      it is, where it isn't convex and its link is welded to the world. The unit of a .dae file is applied,
-      its up axis is not, as in ROS.
-    - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
+      a triangle mesh, if it isn't convex and its link is welded to the world. The unit of a .dae file is applied, its
+      up axis is not, as in ROS.
+    - One warning lists the ignored elements (transmissions, Gazebo tags, safety controllers ...).
 
     Args:
         path: the file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the root link in the world [m].
-        orientation: of the root link, quaternion xyzw.
+        name: prefix of all names, as "name/", which allows several copies in one world.
+        position: position of the root link in the world [m].
+        orientation: orientation of the root link, quaternion xyzw.
         floating_base: join the root link to the world by a free joint instead of welding it: for robots that
             walk, drive or fly.
         visual: read the visual geometry, with its meshes.
@@ -92,19 +91,18 @@ def add_urdf(
         self_collision: let links of the robot collide with each other (never those joined by a joint).
         friction: Coulomb friction of the collision geometry.
         restitution: restitution of the collision geometry.
-        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
-            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
-            1 for few.
-        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
-            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
-        mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
-            solver (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a
-            coordinate of its own, and kinematics and dynamics without a simulator take it as it is given.
+        decompose: let non-convex meshes collide as several convex pieces, which CoACD (the extra ``decompose``)
+            computes in seconds to minutes per mesh; True, or its threshold, from 0.01 (many pieces) to 1 (few).
+        static_meshes: collision shape of non-convex meshes that no joint moves: "hulls", or "triangles" for the
+            original mesh, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        mimic: treatment of a joint that mimics another: "couple" couples it to the other by a constraint of the solver
+            (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. In both cases it has a separate
+            coordinate, which kinematics and dynamics without a simulator use as given.
         package_dirs: a folder, or several, to search for ``package://`` meshes, before ROS_PACKAGE_PATH,
             AMENT_PREFIX_PATH and the folders above the file.
 
     Returns:
-        the part, named ``name`` or as the robot in the file.
+        The part, named ``name`` or as the robot in the file.
 
     Raises:
         ImportFileError: naming the file, the link or joint and its line.
@@ -147,7 +145,7 @@ def add_urdf(
 
 @dataclass
 class _Reader:
-    """Adds the elements of one robot to the builder."""
+    """Reader that adds the elements of one robot to the builder."""
 
     builder: WorldBuilder
     robot: Element
@@ -161,7 +159,7 @@ class _Reader:
     unphysical: list[str] = field(default_factory=list)
     unlimited: list[str] = field(default_factory=list)
     massive: set[str] = field(default_factory=set)
-    # Pose in the world of every link that is welded to it.
+    # Pose in the world of every link that is welded to it
     welded: dict[str, np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,7 +170,7 @@ class _Reader:
                 self.welded[link] = compose(self.welded[joint.parent], np.concatenate(origin(joint.element)))
 
     def link_name(self, link: str) -> str:
-        """The name of a link in the builder."""
+        """Return the name of a link in the builder."""
         name = self.prefix + link
         return f"{self.label}/{name}" if name == WORLD else name
 
@@ -181,7 +179,7 @@ class _Reader:
         element, name = self.tree.links[link], self.link_name(link)
         mass, com, inertia = self._inertial(element, name)
         with element.located(f"link '{name}'"):
-            # Published files state zeros where others have no <inertial>.
+            # Published files have zeros instead of omitting <inertial>.
             if not mass and not inertia.any():
                 return self.builder.add_link(name)
             self.massive.add(link)
@@ -207,7 +205,7 @@ class _Reader:
         if joint.type == "free":
             if joint.parent not in self.welded:
                 raise joint.element.error(
-                    f"a floating joint needs a parent that is welded to the world, '{joint.parent}' is not; "
+                    f"a floating joint needs a parent that is welded to the world, but '{joint.parent}' is not; "
                     "floating joints inside a moving robot are not supported"
                 )
             parent, placement = WORLD, compose(self.welded[joint.parent], placement)
@@ -234,7 +232,8 @@ class _Reader:
             followed = mimic.text("joint")
             if self.mimic == "free":
                 self.notes.append(
-                    f"joint '{self.prefix}{name}' mimics '{followed}' in the file and is independent here"
+                    f"joint '{self.prefix}{name}' mimics '{followed}' in the file but is independent here "
+                    f"(mimic='free')"
                 )
                 continue
             for which in (name, followed):
@@ -312,7 +311,7 @@ class _Reader:
         if self.unphysical:
             self.notes.append(
                 f"inertia of links {', '.join(self.unphysical)}: negative principal moments or ones that violate the "
-                "triangle inequality; no physical body has such an inertia, it is kept as in the file"
+                "triangle inequality are unphysical; they are kept as in the file"
             )
         if self.unlimited:
             self.notes.append(
@@ -351,7 +350,7 @@ class _Reader:
         return properties
 
     def _position_limits(self, joint: Element, limit: Element) -> dict[str, float]:
-        """The limits of a joint's position; none where they are crossed."""
+        """Return the limits of a joint's position; none if they are crossed."""
         lower, upper = limit.bound("lower", 0.0), limit.bound("upper", 0.0)
         if lower > upper:
             self.notes.append(
@@ -362,7 +361,7 @@ class _Reader:
         return {"lower": lower, "upper": upper}
 
     def _inertial(self, link: Element, name: str) -> tuple[float, np.ndarray, np.ndarray]:
-        """Mass [kg], centre of mass [m], inertia about it [kg m^2] in link axes; zeros without an ``<inertial>``."""
+        """Return mass [kg], centre of mass [m] and inertia about it [kg m^2] in link axes; default: zeros."""
         found = link.all("inertial")
         if not found:
             return 0.0, np.zeros(3), np.zeros((3, 3))
@@ -384,7 +383,7 @@ class _Reader:
         return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
 
     def _massless_links(self) -> list[str]:
-        """Links without mass that have a moving joint, or none, and carry nothing with mass."""
+        """Return massless links with a moving joint, or none, that carry nothing with mass."""
         joint_of, massive = self.tree.joint_of, set(self.massive)
         for link in reversed(self.tree.order):
             if link in massive and link in joint_of:

@@ -1,4 +1,4 @@
-"""USD files, by UsdPhysics."""
+"""Import of USD files with UsdPhysics."""
 
 from sim.importers.usd.importer import add_usd, read_gravity
 

@@ -37,7 +37,7 @@ from warp_kernels import types as codes
 
 
 def name_links(reader: Reader, trees: Forest) -> None:
-    """The names that the file states, or those of the prims; paths where these aren't unique."""
+    """Return the names stated in the file, or those of the prims; paths if these aren't unique."""
     plain = {body: kept_text(reader.scene.prim(body), "name") or body.name for body in trees.carriers}
     count = Counter(plain.values())
     for body, carrier in trees.carriers.items():
@@ -58,7 +58,8 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
         scene.notes.append(f"prim '{body}': its initial velocity is ignored; set it in the state")
     if body in scene.kinematic and moving_attributes(scene.prim(body)):
         scene.notes.append(
-            f"prim '{body}': the motion of this kinematic body isn't read; it begins where the file has it first, and "
+            f"prim '{body}': the motion of this kinematic body is ignored; it starts at its first pose in the "
+            f"file, and "
             "its velocity is an entry of qd"
         )
     if found is None:
@@ -66,11 +67,11 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
             f"prim '{body}' has neither mass nor colliders: kinematics works, dynamics may be refused; give it a mass"
         )
     mass, com, inertia = (0.0, np.zeros(3), np.zeros((3, 3))) if found is None else found
-    if not mass and not inertia.any():  # also where written from a model whose file has no inertial data for the link
+    if not mass and not inertia.any():  # also if written from a model whose file has no inertial data for the link
         reader.add(body, reader.builder.add_link, name)
         return
     if not is_physical(inertia):
-        scene.notes.append(f"prim '{body}': no physical body has its inertia; it is kept as in the file")
+        scene.notes.append(f"prim '{body}': its inertia is unphysical; it is kept as in the file")
     reader.add(
         body, reader.builder.add_link, name, mass=mass, com=com - reader.link_in_body[body][:3], inertia=inertia,
         gravity_compensation=_gravity_compensation(reader, scene.prim(body)), allow_unphysical=True,
@@ -78,7 +79,7 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
 
 
 def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
-    """Fill the world with the medium that was written, and add the boxes of its links that it drags."""
+    """Set the medium stored in the file, and add the drag boxes of its links."""
     scenes = reader.scene.of(Kind.Scene)
     medium = kept(reader.scene.prim(scenes[0].primPath), "medium", 5) if scenes else None
     if medium is None:
@@ -95,7 +96,7 @@ def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
 
 
 def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
-    """The share of its weight that a body doesn't feel; None where nothing states one."""
+    """Return the compensated share of a body's weight; None if not stated."""
     exact = kept(prim, "gravity_compensation", 1)
     if exact is not None:
         return float(exact[0])
@@ -105,7 +106,7 @@ def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
 
 
 def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str]:
-    """Add the joint that carries a body, or the joints of a chain; returns their names from the parent on."""
+    """Add the parent joint of a body, or the joints of a chain; return their names from the parent on."""
     child, place = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
@@ -127,7 +128,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
         return add_chain(reader, carrier, placement, motion)
     options = dof_properties(reader, prim, carrier)
     if carrier.type != "fixed":
-        # Where a joint that follows another would be without: its own coordinate follows from the other's.
+        # A dependent joint is placed as without its coupling: its coordinate follows from the other's.
         begun = kept(prim, "coupling_q0", 1) if kept_text(prim, "follows") else None
         found = _coordinates(reader, carrier, axis, motion)
         options["q0"] = found if begun is None else begun
@@ -143,7 +144,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
 
 
 def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
-    """Properties of the free joint of a body that no joint carries."""
+    """Return properties of the free joint of a body without a parent joint."""
     if body in reader.scene.kinematic:
         return {"kinematic": True}
     stated = damping_and_friction(reader.scene, reader.scene.prim(body), None)
@@ -181,7 +182,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
 
 
 def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], Sdf.Path]]:
-    """The actuators on tendons, frames and contacts that were written, with what they act on, if that is there."""
+    """Return the stored actuators on tendons, frames and contacts, with their targets if these exist."""
     prim, builder, prefix = reader.scene.stage.GetDefaultPrim(), reader.builder, reader.prefix
     found = []
     for actuator, driven in kept_further_actuators(prim) if prim else ():
@@ -193,7 +194,9 @@ def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], S
             "adhesion": builder.links.keys(),
         }.get(driven.kind, set())
         if not known >= set(names):
-            reader.scene.notes.append(f"ignored: actuator '{actuator.name}', since '{driven.target}' is gone")
+            reader.scene.notes.append(
+                f"ignored: actuator '{actuator.name}': its target '{driven.target}' doesn't exist"
+            )
             continue
         options: dict[str, Any] = {driven.kind: names[0]}
         if driven.kind == "frame":
@@ -204,12 +207,12 @@ def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], S
 
 
 def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
-    """The joints that carry bodies, by path."""
+    """Return the parent joints of bodies, by path."""
     return {carrier.path: carrier for carrier in trees.carriers.values() if carrier is not None}
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
-    """Pose of the joint frame in the parent link [7], turned as the child is, and the axis in it [3]."""
+    """Return the joint frame's pose in the parent link [7], oriented as the child, and the axis in it [3]."""
     turn = Rotation.from_quat(joint.child_frame[3:])
     undo = np.concatenate([np.zeros(3), turn.inv().as_quat()])
     frame = joint.parent_frame if is_identity(undo) else compose(joint.parent_frame, undo)
@@ -220,12 +223,12 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
 
 
 def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
-    """The name that the file states, else a plain one."""
+    """Return the name stated in the file, or a plain one."""
     return reader.unique(kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
 
 
 def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """Coordinates that put the bodies where the file has them, as closely as the joint allows."""
+    """Return coordinates that put the bodies where the file has them, as closely as the joint allows."""
     turn = Rotation.from_quat(motion[3:])
     if joint.type == "revolute":
         angle = float(turn.as_rotvec() @ axis)
@@ -241,13 +244,13 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
         q, rest = motion[3:], float(np.linalg.norm(motion[:3]))
     if rest > MISFIT:
         reader.scene.notes.append(
-            f"prim '{joint.path}': its bodies are {rest:.3g} m or rad from where it allows them to be"
+            f"prim '{joint.path}': its bodies are {rest:.3g} m or rad away from any pose that the joint allows"
         )
     return q
 
 
 def _note_state(reader: Reader, prim: Usd.Prim, joint: Joint, q: np.ndarray) -> None:
-    """Note where PhysX' state of a hinge or slide isn't where its bodies are."""
+    """Note a PhysX state of a hinge or slide that differs from the poses of its bodies."""
     label, unit = ("angular", np.radians(1.0)) if joint.type == "revolute" else ("linear", reader.scene.length)
     value = reader.scene.number(prim, f"state:{label}:physics:position")
     if value is not None and joint.type in ("revolute", "prismatic"):
@@ -255,11 +258,13 @@ def _note_state(reader: Reader, prim: Usd.Prim, joint: Joint, q: np.ndarray) -> 
         if joint.type == "revolute":
             off = (off + np.pi) % (2.0 * np.pi) - np.pi
         if abs(off) > MISFIT:
-            reader.scene.notes.append(f"prim '{joint.path}': its state isn't where its bodies are, which counts")
+            reader.scene.notes.append(
+                f"prim '{joint.path}': its state differs from the poses of its bodies; the poses are used"
+            )
 
 
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
-    """Couple the joints that follow others."""
+    """Couple dependent joints to the joints that they follow."""
     carriers = carrying_joints(trees)
     for path, carrier in carriers.items():
         found = coupling(reader.scene, carrier, carriers)
@@ -267,7 +272,9 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
             leader = found.leader
             other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child][0]
             if other not in reader.builder.joints:
-                reader.scene.notes.append(f"prim '{path}': joint '{other}', which it follows, is gone; it is free")
+                reader.scene.notes.append(
+                    f"prim '{path}': its leader, joint '{other}', doesn't exist; it is not coupled"
+                )
                 continue
             reader.add(
                 path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
@@ -277,7 +284,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
 
 
 def add_frames(reader: Reader) -> None:
-    """Add the frames that were written with their names."""
+    """Add the frames stored in the file with their names."""
     top = reader.scene.stage.GetDefaultPrim()
     names = kept_texts(top, "world_frames") if top else ()
     poses = kept_rows(top, "world_frame_poses", 7) if names else np.zeros((0, 7))
@@ -295,7 +302,7 @@ def add_frames(reader: Reader) -> None:
 
 
 def add_sensors(reader: Reader) -> None:
-    """Add the sensors that were written; those whose joints, actuators or frames are gone are noted."""
+    """Add the sensors stored in the file; note those whose joints, actuators or frames don't exist."""
     prim = reader.scene.stage.GetDefaultPrim()
     for sensor in kept_sensors(prim) if prim else ():
         target, reference = (
@@ -316,7 +323,7 @@ def add_sensors(reader: Reader) -> None:
 
 
 def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> list[Part]:
-    """One part for each tree, named as its root link; those that were written as one part are one again."""
+    """Add one part per tree, named as its root link; trees that were written as one part are joined again."""
     members: dict[Sdf.Path, list[Sdf.Path]] = {}
     root_of: dict[Sdf.Path, Sdf.Path] = {}
     first: dict[str, Sdf.Path] = {}
@@ -346,7 +353,7 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[st
 def _keyframes(
     reader: Reader, root: Usd.Prim, carriers: Sequence[Joint | Sdf.Path], joints: Sequence[str]
 ) -> dict[str, Keyframe]:
-    """The keyframes that a part was written with, moved with the stage and with the prefix of all names."""
+    """Return the stored keyframes of a part, moved with the stage and with the prefix of all names."""
     prims = [reader.scene.prim(each.path if isinstance(each, Joint) else each) for each in carriers]
     types = [JOINT_TYPES[reader.builder.joints[name].type] for name in joints]
     turn = Rotation.from_quat(reader.base[3:])
@@ -367,6 +374,6 @@ def _keyframes(
     lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
     if lost:
         reader.scene.notes.append(
-            f"prim '{root.GetPath()}': keyframes {', '.join(lost)} are left out, since its joints have changed"
+            f"prim '{root.GetPath()}': keyframes {', '.join(lost)} are ignored, since its joints have changed"
         )
     return moved

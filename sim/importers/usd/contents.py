@@ -1,4 +1,4 @@
-"""The contents of a USD file: from an open scene to a builder."""
+"""Import of an open USD scene's contents into a builder."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def add_contents(
     threshold: float | None,
     drives: str,
 ) -> list[Part]:
-    """Add what a file describes: :func:`sim.importers.usd.importer.add_usd` with checked arguments.
+    """Add the contents of a file: :func:`sim.importers.usd.importer.add_usd` with checked arguments.
 
     Args:
         builder: the builder to add to; left as it was if this raises.
         path: the file.
         base: pose of the origin of the stage in the world [7].
-        name, visual, collision, friction, restitution, drives: those of ``add_usd``.
-        threshold: that of :func:`sim.importers.decomposition.convex_pieces`.
+        name, visual, collision, friction, restitution, drives: see ``add_usd``.
+        threshold: see :func:`sim.importers.decomposition.convex_pieces`.
 
     Raises:
         ImportFileError: naming the file and the prim.
@@ -66,7 +66,7 @@ def add_contents(
     scene = open_scene(path)
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution, threshold)
     with all_or_nothing(builder):
-        # Results of extreme numbers are checked where they are used; NumPy need not warn before.
+        # Results of extreme numbers are checked where they are used, so NumPy's warnings are disabled.
         with readable(scene.path), np.errstate(over="ignore", invalid="ignore"):
             before = builder.elements()
             parts = _read(reader, visual, collision)
@@ -78,7 +78,7 @@ def add_contents(
 
 
 def scene_gravity(path: Path) -> np.ndarray:
-    """Gravity of a file, z up [m/s^2]; errors as for :func:`sim.importers.usd.importer.read_gravity`."""
+    """Return the gravity of a file, z up [m/s^2]; errors as for :func:`sim.importers.usd.importer.read_gravity`."""
     scene = open_scene(path)
     with readable(scene.path):
         return _gravity(scene)

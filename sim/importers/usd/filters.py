@@ -1,4 +1,4 @@
-"""Which colliders of a USD file never collide: collision groups and filtered pairs."""
+"""Exclusions of collisions in a USD file: collision groups and filtered pairs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sim.importers.usd.stage import Kind, Scene
 
 # Attributes of an articulation that keep its bodies from colliding with each other.
 SELF_COLLISION = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
-MOST_KINDS = 31  # number of groups that the bits of a mask can tell apart
+MOST_KINDS = 31  # number of groups that the bits of a mask can represent
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Bodies and colliders that never collide, and the group and mask of colliders whose groups matter."""
+    """Bodies and colliders that never collide, and group and mask of colliders in collision groups."""
 
     bodies: set[frozenset[Sdf.Path]]
     colliders: set[frozenset[Sdf.Path]]
@@ -43,7 +43,7 @@ def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters
     inverted = _inverted_groups(scene)
     for a, b in ((a, b) for a in kinds for b in kinds):
         apart = any(not table.IsCollisionEnabled(i, j) for i in a for j in b)
-        # An inverted group collides only with the groups that it names, so not with what is in no group.
+        # An inverted group collides only with the groups that it names, so not with colliders without a group.
         if apart or (not b and a & inverted) or (not a and b & inverted):
             masks[a] &= ~(1 << kinds[b])
     bits: dict[Sdf.Path, tuple[int, int]] = {}
@@ -55,7 +55,7 @@ def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters
 
 
 def _inverted_groups(scene: Scene) -> set[Sdf.Path]:
-    """Groups that collide only with those that they name, and those merged with such a group."""
+    """Return groups that collide only with those that they name, and those merged with such a group."""
     groups = {
         group.primPath: UsdPhysics.CollisionGroup(scene.prim(group.primPath)) for group in scene.of(Kind.CollisionGroup)
     }
@@ -67,7 +67,7 @@ def _inverted_groups(scene: Scene) -> set[Sdf.Path]:
 def _filtered_pairs(
     scene: Scene, colliders: list[UsdPhysics.ShapeDesc]
 ) -> tuple[set[frozenset[Sdf.Path]], set[frozenset[Sdf.Path]]]:
-    """Pairs of bodies, and pairs of colliders."""
+    """Return pairs of bodies, and pairs of colliders."""
     known = {found.primPath for found in colliders}
     below: dict[Sdf.Path, list[Sdf.Path]] = {}
     for path in known:
@@ -100,7 +100,7 @@ def _filtered_pairs(
 def _members(
     path: Sdf.Path, scene: Scene, articulations: dict[Sdf.Path, list[Sdf.Path]], colliders: set[Sdf.Path]
 ) -> list[Sdf.Path]:
-    """The targets of a path in a filtered pair: a body, the bodies of an articulation, or a collider."""
+    """Return the targets of a path in a filtered pair: a body, the bodies of an articulation, or a collider."""
     if path in scene.bodies or path in colliders:
         return [path]
     return articulations.get(path, [])

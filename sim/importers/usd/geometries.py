@@ -1,4 +1,4 @@
-"""Shapes of a USD file: those that collide, those that are drawn, and their colours."""
+"""Collision and visual shapes of a USD file, and their colours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GREY = (0.7, 0.7, 0.7, 1.0)
 
 
 def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
-    """Colour of a prim in sRGB: that of its material, else its display colour, else grey."""
+    """Return the colour of a prim in sRGB: of its material, else its display colour, else grey."""
     material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()
     shader = material.ComputeSurfaceSource()[0] if material else None
     values = _inputs(shader) if shader else None
@@ -39,13 +39,13 @@ def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
 
 
 def screen_colour(linear: np.ndarray) -> np.ndarray:
-    """sRGB colours of linear light; the inverse of :func:`sim.render.view.linear_light`."""
+    """Convert linear light to sRGB; the inverse of :func:`sim.render.view.linear_light`."""
     c = np.clip(linear, 0.0, 1.0)
     return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
 
 
 def _inputs(shader: UsdShade.Shader) -> tuple[np.ndarray, float] | None:
-    """Base colour and opacity of a surface; None if its colour is not a single value."""
+    """Return base colour and opacity of a surface; None if its colour is not a single value."""
     for name in ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor"):
         source = shader.GetInput(name)
         value = source.Get() if source else None
@@ -64,10 +64,10 @@ SHAPES = (
 
 
 def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual: bool) -> None:
-    """Add the shapes that collide and those that are drawn; a body with nothing to draw shows its colliders."""
+    """Add collision and visual shapes; a body without visual shapes shows its colliders."""
     seen = visible_prims(reader) if visual else []
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
-    # Colliders that are visible themselves, and prims that were written to show a collider.
+    # Visible colliders, and prims that were written to show a collider
     shows = {kept_text(prim, "shows") or prim.GetPath(): prim for prim in seen}
     materials = {found.primPath: found for found in reader.scene.of(Kind.RigidBodyMaterial)}
     drawn: set[Sdf.Path] = set()
@@ -94,7 +94,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
 
 
 def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
-    """Set friction and softness of pairs of colliders that have their own, see :mod:`sim.usd.stage`."""
+    """Set friction and softness of pairs of colliders with separate values, see :mod:`sim.usd.stage`."""
     prims = {path: reader.scene.prim(path) for path in names}
     written = {kept_text(prim, "name"): names[path] for path, prim in prims.items()}
     for path, prim in prims.items():
@@ -119,7 +119,7 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
 
 
 def drawn_prims(reader: Reader) -> list[Usd.Prim]:
-    """The prims to draw: the visible ones, and the colliders of bodies without any."""
+    """Return the prims to draw: the visible ones, and the colliders of bodies without any."""
     seen = visible_prims(reader)
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
     colliders = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
@@ -128,7 +128,7 @@ def drawn_prims(reader: Reader) -> list[Usd.Prim]:
 
 
 def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
-    """Add prims that are only drawn; one that was written to show a collider gets that collider's shape."""
+    """Add visual prims; a prim that was written to show a collider gets that collider's shape."""
     written = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
     colliders = {kept_text(prim, "name"): prim for prim in written}
     for prim in prims:
@@ -137,7 +137,7 @@ def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
 
 
 def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
-    """Add the shape of one prim in the colour of another, only to be drawn; one that nobody can draw is noted."""
+    """Add the shape of one prim as a visual, in the colour of another; note one that can't be drawn."""
     try:
         mesh = mesh_of(reader.scene, prim)
         if mesh is None:
@@ -153,7 +153,7 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
 
 
 def visible_prims(reader: Reader) -> list[Usd.Prim]:
-    """The visible prims. Kinds that aren't drawn are noted."""
+    """Return the visible prims. Note kinds that aren't drawn."""
     drawn: list[Usd.Prim] = []
     left_out: Counter[str] = Counter()
     walk = iter(reader.scene.prims())
@@ -173,22 +173,23 @@ def visible_prims(reader: Reader) -> list[Usd.Prim]:
 
 
 def note_no_shapes(scene: Scene) -> None:
-    """Note prims that are to collide and are no shapes, such as groups of shapes: each shape has to ask for it."""
+    """Note prims with CollisionAPI that aren't shapes, such as groups of shapes."""
     shapes = {found.primPath for found in scene.of(*SHAPES)}
     for prim in scene.prims():
         if prim.HasAPI(UsdPhysics.CollisionAPI) and prim.GetPath() not in shapes:
             scene.notes.append(
-                f"prim '{prim.GetPath()}' has CollisionAPI and is no shape, so it doesn't collide; give it to shapes"
+                f"prim '{prim.GetPath()}' has CollisionAPI but isn't a shape, so it doesn't collide; apply "
+                f"CollisionAPI to shapes"
             )
 
 
 def enabled_colliders(scene: Scene) -> list[Any]:
-    """Descriptions of all colliders that are enabled."""
+    """Return descriptions of all enabled colliders."""
     return [found for found in scene.of(*SHAPES) if found.collisionEnabled]
 
 
 def _may_be_seen(collider: Usd.Prim) -> bool:
-    """Whether a collider may be shown in place of something to draw: not where it was written as one that is hidden."""
+    """Return whether a collider may be shown as a visual: not if it was written as hidden."""
     visible = kept(collider, "visible", 1)
     return visible is None or bool(visible[0])
 
@@ -201,7 +202,7 @@ def _is_seen(image: UsdGeom.Imageable) -> bool:
 def _contact(
     reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
 ) -> dict[str, Any]:
-    """Contact parameters and group of a collider."""
+    """Return contact parameters and group of a collider."""
     material = _material(found, prim, materials)
     friction, restitution = reader.friction, reader.restitution
     if material is not None:
@@ -231,13 +232,13 @@ def _contact(
 
 
 def _material(found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any]) -> Any | None:
-    """The physics material of a collider; UsdPhysics' reader leaves out one that is bound above it."""
+    """Return the physics material of a collider; UsdPhysics' reader misses one that is bound above it."""
     inherited, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")
     return next((materials[path] for path in (*found.materials, inherited.GetPath()) if path in materials), None)
 
 
 def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> str:
-    """Add a shape, its pose given in its body, or in the world where it has none; returns its name."""
+    """Add a shape, its pose given in its body, or in the world without a body; return its name."""
     body = reader.scene.body_of(prim.GetPath())
     link = reader.link_name(body)
     placed = reader.in_link(body, shape.pose)

@@ -1,4 +1,4 @@
-"""The layers of a USD file: what can't be found or opened, and errors of the USD library as errors of the file."""
+"""Layers of a USD file: errors for layers that can't be found or opened, and conversion of USD library errors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pxr import Pcp, Tf, Usd
 
 from sim.errors import ImportFileError
 
-# Without what these name the file describes something else; the other errors of composition leave a single opinion out.
+# Without the objects of these errors the file describes something else; other composition errors drop a single opinion.
 INCOMPLETE = (
     Pcp.ErrorInvalidAssetPath, Pcp.ErrorMutedAssetPath, Pcp.ErrorInvalidSublayerPath, Pcp.ErrorUnresolvedPrimPath,
     Pcp.ErrorInvalidPrimPath, Pcp.ErrorArcCycle, Pcp.ErrorSublayerCycle, Pcp.ErrorCapacityExceeded,
     Pcp.ErrorVariableExpressionError,
 )  # fmt: skip
-# Brackets inside of brackets in a text file. The parser of the USD library takes a time that grows with their square,
-# and overflows its stack at some tens of thousands; scenes have tens.
+# Nested brackets in a text file. The parser of the USD library takes quadratic time, and overflows its stack at some
+# tens of thousands; scenes have tens.
 DEEPEST = 1000
-CHUNK = 1 << 24  # bytes looked at together
+CHUNK = 1 << 24  # bytes scanned at a time
 DEPTH_OF_BYTE = np.zeros(256, dtype=np.int8)
 DEPTH_OF_BYTE[list(b"({[")], DEPTH_OF_BYTE[list(b")}]")] = 1, -1
 TEXTS = re.compile(rb'"""(?:[^"]|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*')
@@ -32,7 +32,7 @@ ADVICE = "give it a path that exists, or remove it"
 
 @contextmanager
 def readable(path: Path, verb: str = "read") -> Iterator[None]:
-    """Turn what the USD library raises inside the ``with`` block into errors of the file, which can't be ``verb``.
+    """Turn USD library errors inside the ``with`` block into errors of the file, which can't be ``verb``.
 
     Raises:
         ImportFileError: for errors of the library, texts that aren't UTF-8 and prims that vanished.
@@ -51,7 +51,7 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
     """Open a file with all of its layers.
 
     Returns:
-        the stage, and notes on what was left out when its layers were put together.
+        The stage, and notes on what was ignored when its layers were composed.
 
     Raises:
         ImportFileError: for a file that can't be opened or is nested too deep; and, naming layer and prim, for a
@@ -62,7 +62,7 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
     _refuse_nesting(path)
     with readable(path, "opened"):
         stage = Usd.Stage.Open(str(path))
-        # The library keeps layers that another stage has open, as they were when it was opened.
+        # The library caches layers that another stage has open, as they were when it was opened.
         for layer in stage.GetUsedLayers():
             if not layer.anonymous and not layer.dirty:
                 layer.Reload()
@@ -78,7 +78,7 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
 
 
 def _refuse_nesting(path: Path) -> None:
-    """Refuse a text file that is nested deeper than the USD library can read."""
+    """Raise ImportFileError for a text file that is nested deeper than the USD library can read."""
     try:
         with path.open("rb") as file:
             if file.read(5) != b"#usda":
@@ -94,7 +94,7 @@ def _refuse_nesting(path: Path) -> None:
 
 
 def _depth(chunks: Iterator[bytes]) -> int:
-    """The largest number of brackets that are open at once."""
+    """Return the largest number of brackets that are open at once."""
     depth = deepest = 0
     for chunk in chunks:
         running = depth + np.cumsum(DEPTH_OF_BYTE[np.frombuffer(chunk, dtype=np.uint8)], dtype=np.int32)
@@ -103,13 +103,13 @@ def _depth(chunks: Iterator[bytes]) -> int:
 
 
 def _counts(stage: Usd.Stage, error: Any) -> bool:
-    """Whether an error is at a prim that takes part: one that is switched off may refer to anything."""
+    """Return whether an error is at an active prim: inactive ones may refer to anything."""
     prim = stage.GetPrimAtPath(error.rootSite.path)
     return not prim or prim.IsActive()
 
 
 def _plain(error: Any) -> str:
-    """The text of an error of composition in one line, without the names of anonymous session layers."""
+    """Return the text of a composition error in one line, without the names of anonymous session layers."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(_without_session(line) for line in lines).rstrip(".")
 
@@ -121,6 +121,6 @@ def _without_session(line: str) -> str:
 
 
 def _reason(error: Tf.ErrorException) -> str:
-    """What went wrong: the last of several errors only says that it failed, the one before says where."""
+    """Return the cause: the last of several errors only says that reading failed, the one before says where."""
     reasons = [str(item.commentary).strip() for item in error.args if hasattr(item, "commentary")]
     return reasons[max(len(reasons) - 2, 0)] if reasons else str(error).strip()

@@ -23,7 +23,7 @@ MIRRORED = np.diag([1.0, -1.0, -1.0])
 def mass_properties(
     scene: Scene, body: Sdf.Path, shapes: Mapping[Sdf.Path, list[Shape]]
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """Mass [kg], centre of mass [m] and rotational inertia about it [kg m^2] in the axes of the body.
+    """Return mass [kg], centre of mass [m] and inertia about it [kg m^2] in the axes of the body.
 
     By the rules of UsdPhysics: the values of the body, otherwise the sum of those of its colliders, otherwise computed
     from their volumes and the density of collider, material or body, 1000 kg/m^3 if none is given.
@@ -31,10 +31,10 @@ def mass_properties(
     Args:
         scene: the file.
         body: the body.
-        shapes: of each of its colliders, poses in the body.
+        shapes: shapes of each of its colliders, poses in the body.
 
     Returns:
-        None for a body with neither mass nor colliders.
+        The properties; None for a body with neither mass nor colliders.
 
     Raises:
         ImportFileError: naming the body or collider, for a mass or density that is negative, or properties that are
@@ -65,7 +65,8 @@ def mass_properties(
         raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
     if not authored and _states_zero_mass(api):
         scene.notes.append(
-            f"prim '{body}': mass 0 means that it follows from the colliders, {mass * scene.mass:.6g} kg; state a mass"
+            f"prim '{body}': mass 0 means that it is computed from the colliders, {mass * scene.mass:.6g} kg; "
+            f"state a mass"
         )
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
     full = scene.stated(prim, "newton:inertia")
@@ -73,7 +74,7 @@ def mass_properties(
         inertia = _symmetric(full) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
     if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
-        # An inertia that no physical body has, as in some published robots, can't be stated as principal moments.
+        # An unphysical inertia, as in some published robots, can't be stated as principal moments.
         inertia = exact.reshape(3, 3)
     return (
         float(agreed(prim, "mass", mass * scene.mass)),
@@ -91,12 +92,12 @@ def _refuse_negative(scene: Scene, prim: Usd.Prim) -> None:
 
 
 def _states_zero_mass(api: UsdPhysics.MassAPI | None) -> bool:
-    """Whether a body states a mass of zero, without a density that says how to compute it."""
+    """Return whether a body states a mass of zero, without a density from which to compute it."""
     return api is not None and api.GetMassAttr().HasAuthoredValue() and not api.GetDensityAttr().Get()
 
 
 def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
-    """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion means the axes of the body."""
+    """Return the inertia [3, 3] of principal moments and axes; the zero quaternion means the axes of the body."""
     imaginary = np.array(axes.GetImaginary(), dtype=np.float64)
     principal = np.diag(np.array(moments, dtype=np.float64))
     if not imaginary.any():
@@ -106,15 +107,15 @@ def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
 
 
 def _symmetric(values: Sequence[float]) -> np.ndarray:
-    """The tensor [3, 3] of its entries xx, yy, zz, xy, xz, yz."""
+    """Return the tensor [3, 3] of its entries xx, yy, zz, xy, xz, yz."""
     xx, yy, zz, xy, xz, yz = (float(value) for value in values)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPhysics.RigidBodyAPI.MassInformation:
-    """Volume, centre and inertia at unit density of a collider, in the units of the stage.
+    """Return volume, centre and inertia at unit density of a collider, in the units of the stage.
 
-    ``frame`` [3, 3] turns the frame of its body to that of UsdPhysics.
+    ``frame`` [3, 3] rotates the frame of its body to that of UsdPhysics.
     """
     volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
     for shape in shapes:
@@ -136,7 +137,7 @@ def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPh
 
 
 def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume, centre in the frame of the shape, and inertia per unit mass about it; zero for a plane or terrain."""
+    """Return volume, centre in the shape's frame, and inertia per unit mass about it; zero for a plane or terrain."""
     if shape.mesh is not None:
         return mesh_mass_properties(shape.mesh)
     if shape.type in (codes.PLANE, codes.HEIGHTFIELD):
@@ -146,5 +147,5 @@ def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
 
 
 def _about_origin(r: np.ndarray) -> np.ndarray:
-    """Inertia about the origin of a unit mass at a point [3, 3]."""
+    """Return the inertia about the origin of a unit mass at a point [3, 3]."""
     return r @ r * np.eye(3) - np.outer(r, r)

@@ -1,4 +1,4 @@
-"""The motion and the cameras stored in a USD file, to be drawn as they are: nothing is simulated."""
+"""Motion and cameras stored in a USD file, to be drawn without simulation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sim.render.view import Camera
 
 
 def first_camera(scene: Scene) -> Usd.Prim | None:
-    """The first perspective camera in the order of the stage; others are noted."""
+    """Return the first perspective camera in the order of the stage; note others."""
     for prim in scene.prims():
         if prim.IsA(UsdGeom.Camera):
             projection = UsdGeom.Camera(prim).GetProjectionAttr().Get(Usd.TimeCode.EarliestTime())
@@ -36,12 +36,12 @@ def first_camera(scene: Scene) -> Usd.Prim | None:
 
 
 def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -> Camera:
-    """A camera at a time, with everything that it sees also in a picture of another aspect.
+    """Return a camera at a time, with its whole view also in a picture of another aspect.
 
     Args:
         scene: the file.
         prim: the camera.
-        time: when.
+        time: time code.
         aspect: width over height of the picture.
 
     Raises:
@@ -62,13 +62,13 @@ def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -
     return Camera(position, target, fov, above)
 
 
-# How far a transform may be from the rotation of a rigid body.
+# Tolerance between a transform and the rotation of a rigid body
 RIGID = 1e-4
 
 
 @dataclass(frozen=True)
 class StoredMotion:
-    """A stage as something to draw.
+    """Motion of a stage, to be drawn.
 
     Attributes:
         model: every rigid piece of the stage as a free link, with its visible shapes. It can't be simulated.
@@ -94,7 +94,7 @@ class StoredMotion:
         return (self.end - self.start) / self.codes_per_second
 
     def poses(self, seconds: float) -> np.ndarray:
-        """Poses of the links in the world [num_worlds, num_links, 7], at this time after the first time code.
+        """Return poses of the links in the world [num_worlds, num_links, 7], at this time after the first time code.
 
         Between two samples of the file USD interpolates linearly.
 
@@ -110,7 +110,7 @@ class StoredMotion:
         return poses
 
     def camera(self, seconds: float, aspect: float) -> Camera | None:
-        """The camera of the file at that time, for a picture of that width over height; None without one."""
+        """Return the file's camera at that time, for a picture of that aspect (width / height); None without one."""
         with readable(self._scene.path):
             return camera_at(self._scene, self._camera, self._time(seconds), aspect) if self._camera else None
 
@@ -123,7 +123,7 @@ class Piece:
 
     Args:
         scene: the file.
-        path: of the prim, or of the prototype.
+        path: path of the prim, or of the prototype.
         instancer: the point instancer above a prototype.
     """
 
@@ -134,7 +134,7 @@ class Piece:
         self._back = np.linalg.inv(self._turn.as_matrix() @ stretch)
 
     def poses(self, scene: Scene, cache: UsdGeom.XformCache, time: Usd.TimeCode) -> np.ndarray:
-        """Poses in the world [7], or [instances, 7]."""
+        """Return poses in the world [7], or [instances, 7]."""
         prim = scene.prim(self.path)
         if self.instancer is None:
             matrices = np.array(cache.GetLocalToWorldTransform(prim))
@@ -142,11 +142,12 @@ class Piece:
             found = UsdGeom.PointInstancer(self.instancer).ComputeInstanceTransformsAtTime(time, time)
             if len(found) != len(_indices(self.instancer)):
                 raise scene.error(
-                    self.instancer, f"has {len(found)} instances at time code {time.GetValue():g}, not as at first"
+                    self.instancer,
+                    f"has {len(found)} instances at time code {time.GetValue():g}, another number than at first",
                 )
             matrices = np.array(found) @ np.array(cache.GetLocalToWorldTransform(self.instancer))
         up = scene.up.as_matrix()
-        # Row vectors of USD; what the stretch was at first stays in the shapes.
+        # Row vectors of USD; the initial scale and shear stay in the shapes.
         turned = up @ np.swapaxes(matrices[..., :3, :3], -1, -2) * scene.length @ self._back
         places = matrices[..., 3, :3] @ up.T * scene.length
         off = np.abs(np.swapaxes(turned, -1, -2) @ turned - np.eye(3)).max() if turned.size else 0.0
@@ -197,8 +198,8 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
 
 
 def _read(scene: Scene, ground: float | None) -> StoredMotion:
-    """The motion of an open file."""
-    scene.notes.clear()  # they are about physics
+    """Return the motion of an open file."""
+    scene.notes.clear()  # notes about physics
     refuse_types(scene)
     builder = WorldBuilder()
     instancers = _instancers(scene)
@@ -239,7 +240,7 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
 
 
 def _instancers(scene: Scene) -> dict[Sdf.Path, Usd.Prim]:
-    """The point instancers that can be drawn; the others are noted with everything else that isn't drawn."""
+    """Return the point instancers that can be drawn; note the others with everything else that isn't drawn."""
     fit: dict[Sdf.Path, Usd.Prim] = {}
     number: int | None = None
     for prim in scene.prims():
@@ -251,7 +252,7 @@ def _instancers(scene: Scene) -> dict[Sdf.Path, Usd.Prim]:
 
 
 def _plain_instances(scene: Scene, instancer: UsdGeom.PointInstancer) -> int:
-    """Number of instances of an instancer with one prototype below it, all visible and of one size; else zero."""
+    """Return the number of instances of an instancer with one prototype, all visible and of one size; else zero."""
     prim, prototypes = instancer.GetPrim(), instancer.GetPrototypesRel().GetTargets()
     below = len(prototypes) == 1 and prototypes[0].HasPrefix(prim.GetPath()) and bool(scene.prim(prototypes[0]))
     special = (instancer.GetScalesAttr(), instancer.GetInvisibleIdsAttr())
@@ -265,7 +266,7 @@ def _indices(prim: Usd.Prim) -> np.ndarray:
 
 
 def _carriers(scene: Scene, instancers: dict[Sdf.Path, Usd.Prim], drawn: Iterable[Sdf.Path]) -> list[Sdf.Path]:
-    """The prims that carry something visible; they become the bodies of the scene.
+    """Return the prims with visible children that become the bodies of the scene.
 
     These are rigid bodies, prims with time samples of their own, and prototypes, each of which is one rigid piece.
     """
@@ -287,7 +288,7 @@ def _carriers(scene: Scene, instancers: dict[Sdf.Path, Usd.Prim], drawn: Iterabl
 
 
 def _moving(scene: Scene, piece: Piece) -> list[Usd.Attribute]:
-    """The attributes with time samples that move a piece."""
+    """Return the attributes with time samples that move a piece."""
     found: list[Usd.Attribute] = []
     if piece.instancer is not None:
         instancer = UsdGeom.PointInstancer(piece.instancer)
@@ -299,7 +300,7 @@ def _moving(scene: Scene, piece: Piece) -> list[Usd.Attribute]:
 
 
 def _range(stage: Usd.Stage, moving: list[Usd.Attribute]) -> tuple[float, float]:
-    """First and last time code: those of the stage, or else of the time samples."""
+    """Return first and last time code: of the stage, or else of the time samples."""
     if stage.HasAuthoredTimeCodeRange():
         return float(stage.GetStartTimeCode()), float(stage.GetEndTimeCode())
     samples = [time for attribute in moving for time in attribute.GetTimeSamples()]
@@ -307,7 +308,7 @@ def _range(stage: Usd.Stage, moving: list[Usd.Attribute]) -> tuple[float, float]
 
 
 def _note_unsupported_motion(scene: Scene, prims: list[Usd.Prim]) -> None:
-    """Note motions of a file that are not those of rigid pieces."""
+    """Note motions of a file that are not rigid."""
     for prim in prims:
         changing = prim.IsA(UsdGeom.PointBased) and UsdGeom.PointBased(prim).GetPointsAttr().ValueMightBeTimeVarying()
         if changing or prim.HasAPI(UsdSkel.BindingAPI):

@@ -20,14 +20,14 @@ from sim.model.specs import GEOMETRY_CODES
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 
-# Rotates z to the axis of a shape.
+# Rotations from z to the axis of a shape
 TO_AXIS = {
     "X": Rotation.from_euler("y", 90.0, degrees=True),
     "Y": Rotation.from_euler("x", -90.0, degrees=True),
     "Z": Rotation.identity(),
 }
 CONE_SIDES = 32
-# Of the corners of a cone's base, so that it has the area of the circle: the pyramid then has the mass of the cone.
+# Radius of the corners of a cone's base with the area of the circle, which gives the pyramid the mass of the cone.
 CONE_CORNERS = float(np.sqrt(2.0 * np.pi / (CONE_SIDES * np.sin(2.0 * np.pi / CONE_SIDES))))
 LARGEST = 1e30  # size whose volume and inertia don't overflow [m]
 HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
@@ -35,7 +35,7 @@ HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; ``pose`` [7] in its body, or in the world."""
+    """Shape in the form of :meth:`sim.ModelBuilder.add_geometry`; ``pose`` [7] in its body, or in the world."""
 
     type: int
     size: np.ndarray
@@ -45,7 +45,7 @@ class Shape:
 
 
 def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
-    """A plane, sphere, cube, capsule or cylinder, its pose in the world; None for a prim of another kind.
+    """Return a plane, sphere, cube, capsule or cylinder, with its pose in the world; None for other prims.
 
     Raises:
         ImportFileError: for a scale that makes it another shape, or a size that isn't finite.
@@ -58,7 +58,7 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
 
 
 def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
-    """Triangles of a mesh or a cone and their pose in the world; None for a prim of another kind.
+    """Return triangles of a mesh or a cone and their pose in the world; None for other prims.
 
     Raises:
         ImportFileError: for a mesh whose arrays don't match, or with points that are not finite.
@@ -70,15 +70,15 @@ def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
     else:
         return None
     pose, stretch = scene.placed(prim)
-    # A mirrored mesh would show its inside: reverse its triangles.
+    # A mirrored mesh would show its inside, so its triangles are reversed.
     faces = faces[:, ::-1] if np.linalg.det(stretch) < 0.0 else faces
     return Mesh(points @ stretch.T, np.ascontiguousarray(faces)), pose
 
 
 def colliders(scene: Scene, prim: Usd.Prim, moves: bool, threshold: float | None) -> list[Shape]:
-    """The shapes of a collider, poses in the world: one, or one for each piece of a mesh that is decomposed.
+    """Return the shapes of a collider, poses in the world: one, or one per piece of a decomposed mesh.
 
-    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
+    See :func:`sim.importers.decomposition.convex_pieces` for ``threshold``.
 
     Raises:
         ImportFileError: naming the prim, for a kind that can't collide here, or an invalid mesh.
@@ -102,14 +102,14 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool, threshold: float | None
 
 
 def seen_from(scene: Scene, body: Sdf.Path | None, shape: Shape) -> Shape:
-    """A shape whose pose is in the world as one whose pose is in a body; None leaves it in the world."""
+    """Return a shape with its pose in a body instead of the world; None leaves it in the world."""
     return shape if body is None else replace(shape, pose=scene.relative(body, shape.pose))
 
 
 def _approximated(
     scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool, threshold: float | None
 ) -> list[Shape]:
-    """The shapes that the approximation of a mesh asks for."""
+    """Return the shapes that the approximation of a mesh asks for."""
     api = UsdPhysics.MeshCollisionAPI(prim)
     token = str(api.GetApproximationAttr().Get()) if prim.HasAPI(UsdPhysics.MeshCollisionAPI) else "none"
     if token == UsdPhysics.Tokens.boundingCube:
@@ -135,7 +135,7 @@ def _approximated(
 
 
 def annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
-    """The shape that a mesh was written for, as long as the mesh still matches it."""
+    """Return the shape that a mesh was written for, if the mesh still matches it."""
     if kept_text(prim, "type") == GEOMETRY_TYPE_NAMES[codes.MESH]:
         return Shape(codes.MESH, np.ones(3), pose, mesh)
     type, size = kept_text(prim, "type"), kept(prim, "geometry_size", 3)
@@ -180,7 +180,7 @@ def _plane(scene: Scene, prim: Usd.Prim) -> Shape:
 
 
 def _long(scene: Scene, prim: Usd.Prim, code: int, schema: Any) -> Shape:
-    """A capsule or a cylinder, also of the newer schemas with two radii, which must be equal."""
+    """Return a capsule or a cylinder, also of the newer schemas with two radii, which must be equal."""
     pose, scale = _scaled(scene, prim)
     shape = schema(prim)
     axis = _axis(scene, shape)
@@ -222,12 +222,12 @@ def _axis(scene: Scene, shape: Any) -> str:
 
 
 def _along(pose: np.ndarray, axis: str) -> np.ndarray:
-    """A pose rotated so that its z axis is the named axis of the prim."""
+    """Return a pose rotated so that its z axis is the named axis of the prim."""
     return compose(pose, np.concatenate([np.zeros(3), TO_AXIS[axis].as_quat()]))
 
 
 def _scaled(scene: Scene, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
-    """Pose in the world and scale [3] of a prim that must not be sheared."""
+    """Return pose in the world and scale [3] of a prim without shear."""
     pose, stretch = scene.placed(prim)
     if np.any(stretch - np.diag(np.diag(stretch))):
         raise scene.error(prim, "its transform shears it; make it a mesh, or scale its parents uniformly")
@@ -235,7 +235,7 @@ def _scaled(scene: Scene, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray]:
-    """Points [n, 3] and triangles [m, 3] of a mesh, its polygons split into fans."""
+    """Return points [n, 3] and triangles [m, 3] of a mesh, its polygons split into fans."""
     time = Usd.TimeCode.EarliestTime()
     points = np.array(mesh.GetPointsAttr().Get(time) or [], dtype=np.float64).reshape(-1, 3)
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time) or [], dtype=np.int64)
@@ -258,7 +258,7 @@ def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray
 
 
 def _cone(scene: Scene, cone: UsdGeom.Cone) -> tuple[np.ndarray, np.ndarray]:
-    """A cone as a pyramid with many sides and the same volume."""
+    """Return a cone as a pyramid with many sides and the same volume."""
     radius, half = CONE_CORNERS * float(cone.GetRadiusAttr().Get()), 0.5 * float(cone.GetHeightAttr().Get())
     angles = 2.0 * np.pi * np.arange(CONE_SIDES) / CONE_SIDES
     rim = np.stack([radius * np.cos(angles), radius * np.sin(angles), np.full(CONE_SIDES, -half)], axis=1)

@@ -1,4 +1,4 @@
-"""State that the parts of the USD importer share: the file, the builder, and the names and frames of the links."""
+"""State shared by the parts of the USD importer: the file, the builder, and names and frames of the links."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Reader:
         builder: the builder that the file is added to.
         scene: the file.
         base: pose of the origin of the stage in the world [7].
-        prefix: of all names.
-        drives: what drives become, "actuators" or "springs".
-        friction, restitution: of colliders without a material.
-        threshold: that of :func:`sim.importers.decomposition.convex_pieces`.
-        shapes: of each collider, poses in its body, or in the world of the stage where it has none.
+        prefix: prefix of all names.
+        drives: treatment of drives, "actuators" or "springs".
+        friction, restitution: values of colliders without a material.
+        threshold: see :func:`sim.importers.decomposition.convex_pieces`.
+        shapes: shapes of each collider, poses in its body, or in the world of the stage without a body.
         colliders: paths of the colliders of each body.
-        names: of the links, by body.
-        link_in_body: frame of each link in its body [7]: at the joint that carries it.
-        instancers: point instancers of which the prototype is drawn.
+        names: names of the links, by body.
+        link_in_body: frame of each link in its body [7]: at its parent joint.
+        instancers: point instancers whose prototype is drawn.
     """
 
     builder: WorldBuilder
@@ -56,22 +56,22 @@ class Reader:
 
     @property
     def stays(self) -> bool:
-        """Whether the origin of the stage is that of the world."""
+        """True if the origin of the stage is that of the world."""
         return np.array_equal(self.base, ORIGIN)
 
     def link_name(self, body: Sdf.Path | None) -> str:
-        """Name of the link of a body; None for the world."""
+        """Return the name of the link of a body; None for the world."""
         return WORLD if body is None else self.names[body]
 
     def in_link(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
-        """A pose in a body as one in its link; for None, a pose in the stage as one in the world."""
+        """Convert a pose in a body to its link; for None, a pose in the stage to the world."""
         if body is None:
             return pose if self.stays else compose(self.base, pose)
         place = self.link_in_body[body]
         return pose if is_identity(place) else compose(inverse(place), pose)
 
     def link_pose(self, body: Sdf.Path | None) -> np.ndarray:
-        """Pose of the link of a body in the world [7]."""
+        """Return the pose of the link of a body in the world [7]."""
         if body is None:
             return ORIGIN
         if body not in self._link_poses:
@@ -84,7 +84,7 @@ class Reader:
         return inside if self.stays else compose(self.base, inside)
 
     def unique(self, name: str, path: Sdf.Path, taken: Container[str]) -> str:
-        """A name with the prefix; the path of its prim where that is taken, as in copies of a robot."""
+        """Return a name with the prefix; the path of its prim if that is taken, as in copies of a robot."""
         if self.prefix + name not in taken:
             return self.prefix + name
         label = self.prefix + str(path).lstrip("/")
@@ -101,7 +101,7 @@ class Reader:
 
 
 def agreed_pose(prim: Usd.Prim, name: str, stated: np.ndarray) -> np.ndarray:
-    """The exact pose that was written, if it still agrees with the stated one; q and -q are one rotation."""
+    """Return the exact stored pose if it still agrees with the stated one; q and -q are one rotation."""
     exact = kept(prim, name, 7)
     if exact is None:
         return stated

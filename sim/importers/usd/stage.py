@@ -1,4 +1,4 @@
-"""An open USD file: its units, the poses of its prims, and what UsdPhysics finds in it."""
+"""An open USD file: its units, the poses of its prims, and the objects that UsdPhysics finds in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim.importers.usd.layers import open_stage, readable
 from sim.model.poses import compose, inverse
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
-# From Y up to Z up.
+# Rotation from Y up to Z up
 Y_UP = Rotation.from_euler("x", 90.0, degrees=True)
 Kind = UsdPhysics.ObjectType
 
@@ -28,11 +28,11 @@ class Scene:
         path: the file.
         stage: the stage.
         length: metres per unit of the stage; mass: kilograms per unit.
-        up: from the axes of the stage to those with z up.
+        up: rotation from the axes of the stage to those with z up.
         found: the descriptions of UsdPhysics, by kind.
         order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
-        kinematic: those whose motion is given.
+        kinematic: bodies with prescribed motion.
         notes: warnings to issue at the end.
         read: the properties of other simulators' schemas that were read.
     """
@@ -54,16 +54,16 @@ class Scene:
     _axes: dict[bytes, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def of(self, *kinds: Any) -> list[Any]:
-        """Descriptions of these kinds in the order of the stage."""
+        """Return descriptions of these kinds in the order of the stage."""
         found = [description for kind in kinds for description in self.found.get(kind, [])]
         return sorted(found, key=lambda description: self.order.get(description.primPath, len(self.order)))
 
     def prim(self, path: Sdf.Path) -> Usd.Prim:
-        """The prim at a path."""
+        """Return the prim at a path."""
         return self.stage.GetPrimAtPath(path)
 
     def stated(self, prim: Usd.Prim, name: str) -> Any:
-        """The value of an attribute that a file states, None where it doesn't; it counts as read."""
+        """Return the value of an attribute stated in a file, or None; it counts as read."""
         attribute = prim.GetAttribute(name)
         if not attribute or not attribute.HasAuthoredValue():
             return None
@@ -71,10 +71,10 @@ class Scene:
         return attribute.Get()
 
     def number(self, prim: Usd.Prim, name: str) -> float | None:
-        """As :meth:`stated`, for a number.
+        """Return a number as :meth:`stated` does.
 
         Raises:
-            ImportFileError: naming the prim, for a value that is none.
+            ImportFileError: naming the prim, for a value that isn't a number.
         """
         value = self.stated(prim, name)
         if value is not None and not isinstance(value, int | float):
@@ -82,16 +82,16 @@ class Scene:
         return None if value is None else float(value)
 
     def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
-        """The targets of a relationship, none where there is no such; it counts as read."""
+        """Return the targets of a relationship, empty if missing; it counts as read."""
         self.read.add(prim.GetPath().AppendProperty(name))
         return list(prim.GetRelationship(name).GetTargets()) if prim.HasRelationship(name) else []
 
     def error(self, prim: Usd.Prim | Sdf.Path, message: str) -> ImportFileError:
-        """An error that names the file and the prim."""
+        """Return an error that names the file and the prim."""
         return ImportFileError(self.path, message, f"prim '{prim if isinstance(prim, Sdf.Path) else prim.GetPath()}'")
 
     def body_of(self, path: Sdf.Path) -> Sdf.Path | None:
-        """The moving body that a prim belongs to; None for the world."""
+        """Return the moving body that a prim belongs to; None for the world."""
         while not path.isEmpty and not path.IsAbsoluteRootPath():
             if path in self.bodies:
                 return path
@@ -99,9 +99,9 @@ class Scene:
         return None
 
     def placed(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
-        """Pose [7] of a prim in the world, and the matrix [3, 3] that its points are multiplied by before.
+        """Return the pose [7] of a prim in the world, and the matrix [3, 3] that is applied to its points first.
 
-        The matrix holds scale, shear and the unit of length; it is diagonal where there is no shear.
+        The matrix holds scale, shear and the unit of length; it is diagonal without shear.
 
         Raises:
             ImportFileError: for a singular transform.
@@ -115,7 +115,7 @@ class Scene:
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
             raise self.error(prim, "its transform is not finite")
-        # Most prims are turned and scaled like another one, such as a collider like its body.
+        # Most prims are rotated and scaled like another one, such as a collider like its body.
         key = matrix[:3, :3].tobytes()
         if key not in self._axes:
             self._axes[key] = self._turn_and_stretch(prim, self.up.as_matrix() @ matrix[:3, :3] * self.length)
@@ -123,7 +123,7 @@ class Scene:
         return np.concatenate([self.up.apply(matrix[:3, 3]) * self.length, quaternion]), stretch
 
     def _turn_and_stretch(self, prim: Usd.Prim, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rotation, xyzw [4], and what comes before it [3, 3], of a matrix that turns, scales and shears [3, 3]."""
+        """Decompose a matrix [3, 3] into a rotation, xyzw [4], and the scale and shear before it [3, 3]."""
         lengths = np.linalg.norm(linear, axis=0)
         if abs(np.linalg.det(linear)) <= 1e-9 * lengths.prod() or not lengths.all():
             raise self.error(prim, "its transform is singular; give every axis a scale other than zero")
@@ -142,9 +142,9 @@ class Scene:
         return rotation.as_quat(), stretch
 
     def frame(self, owner: Sdf.Path, target: Sdf.Path, position: Any, orientation: Any) -> np.ndarray:
-        """Pose [7], in the body that a prim belongs to, of a frame given in that prim.
+        """Return a frame given in a prim as a pose [7] in the body that the prim belongs to.
 
-        It is in the world where the prim belongs to no body, and where the path of the prim is empty.
+        The pose is in the world if the prim belongs to no body, or if the path of the prim is empty.
 
         Raises:
             ImportFileError: naming the owner, for values that are not finite or the zero quaternion.
@@ -163,7 +163,7 @@ class Scene:
         return inside if target == body else self.relative(body, compose(pose, inside))
 
     def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
-        """A pose in the world as one in the frame of a body; None is the world itself."""
+        """Return a pose in the world as one in the frame of a body; None is the world itself."""
         if body is None:
             return pose
         if body not in self._undone:
@@ -171,7 +171,7 @@ class Scene:
         return compose(self._undone[body], pose)
 
     def prims(self) -> Usd.PrimRange:
-        """All prims, including those inside instances."""
+        """Return all prims, including those inside instances."""
         return _prims(self.stage)
 
 
@@ -209,7 +209,7 @@ def _prims(stage: Usd.Stage) -> Usd.PrimRange:
 
 
 def moving_attributes(prim: Usd.Prim) -> list[Usd.Attribute]:
-    """The attributes with time samples that place a prim in the world."""
+    """Return the attributes with time samples that place a prim in the world."""
     found = []
     while prim and not prim.IsPseudoRoot():
         if prim.IsA(UsdGeom.Xformable):
@@ -219,7 +219,7 @@ def moving_attributes(prim: Usd.Prim) -> list[Usd.Attribute]:
 
 
 def _described(stage: Usd.Stage) -> dict[Any, list[Any]]:
-    """What UsdPhysics' own reader finds, by kind."""
+    """Return the objects that UsdPhysics' own reader finds, by kind."""
     # The function's former name.
     read = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
     return {kind: list(descriptions) for kind, (_, descriptions) in read(stage, ["/"]).items()}

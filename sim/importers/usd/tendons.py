@@ -1,4 +1,4 @@
-"""Tendons that were written, with what ties them; those whose joints or links are gone are noted."""
+"""Tendons stored in the file and their length couplings; those with missing joints or links are noted."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from sim.usd.tendons import kept_tendons, kept_ties
 
 
 def add_tendons(reader: Reader) -> None:
-    """Add the tendons of a file of ours, and the constraints between them."""
+    """Add the tendons of a file written by Backswing, and the constraints between them."""
     prim = reader.scene.stage.GetDefaultPrim()
     if not prim:
         return
@@ -25,7 +25,7 @@ def add_tendons(reader: Reader) -> None:
         for tie in kept_ties(prim):
             tied = {reader.prefix + name for name in (tie.tendon, tie.other) if name is not None}
             if lost := tied - reader.builder.tendons.keys():
-                reader.scene.notes.append(f"ignored: constraint '{tie.name}', since tendon '{min(lost)}' is gone")
+                reader.scene.notes.append(f"ignored: constraint '{tie.name}': tendon '{min(lost)}' doesn't exist")
                 continue
             reader.builder.add_tendon_coupling(
                 reader.prefix + tie.name, reader.prefix + tie.tendon,
@@ -55,7 +55,7 @@ def _add(reader: Reader, tendon: TendonSpec) -> None:
         named = [] if isinstance(step, float) else [step[0]] if isinstance(step, tuple) else [step.link]
         lost |= set(named) - builder.links.keys() - {WORLD}
     if lost:
-        reader.scene.notes.append(f"ignored: tendon '{tendon.name}', since '{min(lost)}' is gone")
+        reader.scene.notes.append(f"ignored: tendon '{tendon.name}': '{min(lost)}' doesn't exist")
     elif tendon.coefficients:
         joints = {prefix + joint: value for joint, value in tendon.coefficients.items()}
         builder.add_fixed_tendon(prefix + tendon.name, joints, **options)
@@ -64,7 +64,7 @@ def _add(reader: Reader, tendon: TendonSpec) -> None:
 
 
 def _placed(reader: Reader, step: tuple[str, Vector] | TendonWrap) -> tuple[str, Vector] | TendonWrap:
-    """A step with the names of this world; places in the world move with the stage."""
+    """Return a waypoint with the names of this world; points in the world move with the stage."""
     if not isinstance(step, TendonWrap):
         return _point(reader, *step)
     link, centre = _point(reader, step.link, step.position)

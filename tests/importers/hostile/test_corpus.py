@@ -13,7 +13,7 @@ from tests.importers.hostile.corpus import make_corpus, mjcfs, urdfs
 
 LIMITS = Limits(seconds=60.0, cpu_seconds=5.0, memory=1e9)
 # What a process says that hit its limits or crashed.
-ENDED = ("made the process", "took more than", "took longer", "asks for more than")
+ENDED = ("made the process", "took more than", "took longer", "needs more than")
 
 
 def outcomes(paths):

@@ -1,1 +1,1 @@
-"""Joints of a USD file: what they are, the trees that they form, and how they become joints of a model."""
+"""Joints of a USD file: their kinds, the trees that they form, and their conversion to joints of a model."""

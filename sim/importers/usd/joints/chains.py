@@ -1,4 +1,4 @@
-"""Joints of a USD file with several free axes, which no single joint has: chains of joints and massless links."""
+"""Joints of a USD file with several free axes, converted to chains of joints and massless links."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sim.model.checks import free_name
 
 
 def add_chain(reader: Reader, carrier: Joint, placement: np.ndarray, motion: np.ndarray) -> list[str]:
-    """Add the joints of a chain, and a massless link between each two of them.
+    """Add the joints of a chain, with a massless link between neighbouring joints.
 
     Args:
         reader: the import.
         carrier: a joint of type "chain".
-        placement: of the first joint in the link of the parent, along the axes of the child's link [7].
+        placement: pose of the first joint in the link of the parent, along the axes of the child's link [7].
         motion: pose of the child's link in that frame, in the file [7].
 
     Returns:
-        the names of the joints, from the parent on.
+        The names of the joints, from the parent on.
     """
     prim, turn = reader.scene.prim(carrier.path), Rotation.from_quat(carrier.child_frame[3:])
     child, before = reader.names[carrier.child], reader.link_name(carrier.parent)
@@ -47,9 +47,9 @@ def add_chain(reader: Reader, carrier: Joint, placement: np.ndarray, motion: np.
 
 
 def _coordinates(reader: Reader, carrier: Joint, turn: Rotation, motion: np.ndarray) -> list[np.ndarray]:
-    """Coordinates of the joints that put the bodies where the file has them, as closely as the chain allows.
+    """Return coordinates that put the bodies where the file has them, as closely as the chain allows.
 
-    Turns are Euler's angles about x, y and z. With parent and child swapped the motion is the inverse one.
+    Rotations are Euler angles about x, y and z. With parent and child swapped the motion is the inverse one.
     """
     slide, rotation = turn.inv().apply(motion[:3]), turn.inv() * Rotation.from_quat(motion[3:]) * turn
     if carrier.turned:
@@ -70,6 +70,6 @@ def _coordinates(reader: Reader, carrier: Joint, turn: Rotation, motion: np.ndar
     rest = float(np.linalg.norm(left)) + float((reached.inv() * rotation).magnitude())
     if rest > MISFIT:
         reader.scene.notes.append(
-            f"prim '{carrier.path}': its bodies are {rest:.3g} m or rad from where it allows them to be"
+            f"prim '{carrier.path}': its bodies are {rest:.3g} m or rad away from any pose that the joint allows"
         )
     return [found[step.freedom] for step in carrier.chain]

@@ -20,7 +20,7 @@ SCALAR = ("revolute", "prismatic")
 
 
 def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, Any]:
-    """Return all properties of a joint that carries a body, as arguments of the builder's ``add_joint``.
+    """Return all properties of a parent joint, as arguments of the builder's ``add_joint``.
 
     A kinematic joint, whose motion is given, has no others.
     """
@@ -37,12 +37,12 @@ def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, An
 
 
 def is_kinematic(reader: Reader, prim: Usd.Prim, joint: Joint) -> bool:
-    """Return whether the motion of a joint is given: its body is kinematic, or it was written so."""
+    """Return whether the motion of a joint is prescribed: its body is kinematic, or it was written so."""
     return joint.child in reader.scene.kinematic or kept(prim, "kinematic", 1) is not None
 
 
 def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
-    """Limits of position, effort and velocity."""
+    """Return limits of position, effort and velocity."""
     found: dict[str, float] = {}
     if joint.type in SCALAR:
         for name, key, bound in (("lower_limit", "lower", joint.lower), ("upper_limit", "upper", joint.upper)):
@@ -62,9 +62,9 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
 
 
 def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, Any]:
-    """Properties beyond those of UsdPhysics; the joint is None for a free body.
+    """Return properties beyond those of UsdPhysics; the joint is None for a free body.
 
-    Damping and spring of joints that can have a drive are read with it.
+    Damping and spring of joints that can have a drive are read with the drive.
     """
     options = joint_properties(scene, prim, joint)
     names = ["armature", "friction_loss", "limit_margin", "limit_stiffness", "limit_damping"]
@@ -79,7 +79,7 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
 
 
 def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, float]:
-    """Spring and damping of the joint itself: those that its drive comes to, beside its own."""
+    """Return spring and damping of the joint: those of its drive, added to its own."""
     if joint.type not in SCALAR:
         return {}
     driven = _drive_as_spring(reader, prim, joint)
@@ -107,7 +107,7 @@ def _drive_as_spring(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, 
 
 
 def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
-    """The actuators that a joint was written with, as long as its drive still matches them; otherwise its drive."""
+    """Return the stored actuators of a joint if its drive still matches them; otherwise its drive."""
     own, drive = kept_actuators(prim), joint.drive
     if joint.type not in SCALAR or is_kinematic(reader, prim, joint):
         return []
@@ -124,25 +124,26 @@ def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
 
 
 def _note_target(reader: Reader, joint: Joint, drive: Drive) -> None:
-    """Note what a servo aims at in the file, which is an input of the model."""
+    """Note the target of a servo in the file, which is an input of the model."""
     target = drive.target if drive.stiffness else drive.velocity
     if target:
         unit = "rad" if joint.type == "revolute" else "m"
         rate = "" if drive.stiffness else "/s"
         own = f", its degree of freedom {joint.freedom}" if joint.freedom else ""
         reader.scene.notes.append(
-            f"prim '{joint.path}'{own}: its drive aims at {target:.9g} {unit}{rate}; give that as control, since "
-            "without control it aims at zero"
+            f"prim '{joint.path}'{own}: its drive has the target {target:.9g} {unit}{rate}; pass that as control, "
+            f"since "
+            "the default target is zero"
         )
 
 
 def _is_servo(drive: Drive) -> bool:
-    """Whether a drive is more than a damper of its joint."""
+    """Return whether a drive is more than a damper of its joint."""
     return bool(drive.stiffness or drive.velocity or np.isfinite(drive.max_force))
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:
-    """Spring and damping that a joint was written with, as long as its drive still matches them and its actuators."""
+    """Return the stored spring and damping of a joint if its drive still matches them and its actuators."""
     found = {name: kept(prim, name, 1) for name in ("damping", "stiffness", "rest_position")}
     values = {name: float(value[0]) if value is not None else 0.0 for name, value in found.items()}
     expected = stated_drive(**values, actuators=kept_actuators(prim))

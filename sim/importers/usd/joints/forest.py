@@ -1,4 +1,4 @@
-"""The trees of bodies that the joints of a USD file form."""
+"""Trees of bodies formed by the joints of a USD file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sim.usd.parts import tree_number
 
 @dataclass(frozen=True)
 class Forest:
-    """The bodies in the order of their trees, the joint that carries each (None: it is free), and the other joints."""
+    """Bodies in the order of their trees, the parent joint of each (None: free), and the other joints."""
 
     carriers: dict[Sdf.Path, Joint | None]
     loops: list[Joint]
 
 
 def forest(scene: Scene, joints: list[Joint]) -> Forest:
-    """Choose the joints that carry the bodies.
+    """Choose the parent joints of the bodies.
 
     A tree starts at the body that is joined to the world; without one at the root of its articulation, or else at the
     first of its bodies in the file. What remains are joints that close loops, and joints excluded from articulations
@@ -44,7 +44,7 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
 
 
 def _as_written(scene: Scene, carriers: dict[Sdf.Path, Joint | None]) -> dict[Sdf.Path, Joint | None]:
-    """The bodies with their trees in the order in which they were written here; others follow as they are."""
+    """Return the bodies with their trees in the order in which they were written; others follow unchanged."""
     number: dict[Sdf.Path, float] = {}
     for body, carrier in carriers.items():
         above = None if carrier is None else carrier.parent
@@ -53,7 +53,7 @@ def _as_written(scene: Scene, carriers: dict[Sdf.Path, Joint | None]) -> dict[Sd
 
 
 def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
-    """Every body, starting with those at which a tree should start."""
+    """Yield every body, starting with preferred roots of trees."""
     grounded = [joint.child for joint in joints if joint.parent is None and joint.in_tree]
     named = [path for found in scene.of(Kind.Articulation) for path in (*found.rootPrims, found.primPath)]
     by_root = [path for path in named if path in scene.bodies]

@@ -12,9 +12,9 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.model.poses import compose, inverse
 from sim.usd.annotations import kept, kept_softness, kept_text
 
-# How far the bodies of a file may be from where its joints allow them to be [m, rad].
+# Tolerance between the poses of a file's bodies and those its joints allow [m, rad]
 MISFIT = 1e-3
-# Distance of the two points that hold a hinge whose bodies have their origins at it [m].
+# Distance of the two points that replace a hinge whose bodies have their origins at it [m]
 LEVER = 0.1
 
 
@@ -50,9 +50,10 @@ def close_loops(reader: Reader, trees: Forest) -> None:
 
 
 def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
-    """Refuse a hinge on two bodies that another hinge or slide joins.
+    """Raise ImportFileError for a hinge on two bodies that another hinge or slide joins.
 
-    MuJoCo's converter writes joints in series so. Two hinges on one axis, as those of a door, don't stand in series.
+    MuJoCo's converter writes joints in series this way. Two hinges on one axis, as those of a door, don't stand in
+    series.
     """
     ends = ((joint.child, joint.parent, joint.child_frame), (joint.parent, joint.child, joint.parent_frame))
     for body, other, frame in ends if joint.type == "revolute" and joint.in_tree else ():
@@ -74,7 +75,7 @@ Side = tuple[Sdf.Path | None, np.ndarray]
 
 
 def _sides(reader: Reader, joint: Joint) -> list[Side]:
-    """The bodies of a joint in the order of the file, and the joint frame in the link of each [7]."""
+    """Return the bodies of a joint in the order of the file, and the joint frame in the link of each [7]."""
     prim = reader.scene.prim(joint.path)
     sides = [(joint.parent, joint.parent_frame), (joint.child, joint.child_frame)]
     return [
@@ -84,14 +85,14 @@ def _sides(reader: Reader, joint: Joint) -> list[Side]:
 
 
 def _is_as_written(reader: Reader, joint: Joint, sides: list[Side]) -> bool:
-    """Whether a constraint was written here, which may hold its bodies elsewhere than they start."""
+    """Return whether a constraint was written by Backswing, which need not be satisfied at the start."""
     prim = reader.scene.prim(joint.path)
     exact = [kept(prim, f"anchor_{letter}", 7) for letter in "ab"]
     return all(one is not None and np.array_equal(one, at) for one, (_, at) in zip(exact, sides, strict=True))
 
 
 def _placed(reader: Reader, body: Sdf.Path | None, anchor: np.ndarray) -> np.ndarray:
-    """Pose of an anchor in the world, at the start [7]."""
+    """Return the pose of an anchor in the world, at the start [7]."""
     return compose(reader.link_pose(body), anchor)
 
 
@@ -110,7 +111,7 @@ def _torque_scale(reader: Reader, joint: Joint) -> float:
 
 
 def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np.ndarray) -> None:
-    """Hold a point of the joint frame [3] together."""
+    """Add a point constraint at a point of the joint frame [3]."""
     (a, at_a), (b, at_b) = sides
     positions = [anchor[:3] + Rotation.from_quat(anchor[3:]).apply(point) for anchor in (at_a, at_b)]
     reader.add(
@@ -121,7 +122,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
 
 
 def _hinge(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
-    """Hold two points of the axis together, as far apart as the links reach: a moment is carried by that lever."""
+    """Add two point constraints on the axis, as far apart as the links reach, so that they can transmit a moment."""
     reach = max(float(np.linalg.norm(anchor[:3])) for body, anchor in sides if body is not None)
     for name, way in (("start", -0.5), ("end", 0.5)):
         _hold(reader, joint, f"{label}/{name}", sides, way * (reach if reach > MISFIT else LEVER) * joint.axis)
@@ -130,7 +131,7 @@ def _hinge(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
 
 
 def note_misfit(reader: Reader, joint: Joint, motion: np.ndarray) -> None:
-    """Note the pose [7] between the frames of a joint on its two bodies, where the joint doesn't allow it."""
+    """Note the pose [7] between the frames of a joint on its two bodies if the joint doesn't allow it."""
     turn = Rotation.from_quat(motion[3:])
     if joint.type == "fixed":
         angle = float(turn.magnitude())
@@ -141,6 +142,6 @@ def note_misfit(reader: Reader, joint: Joint, motion: np.ndarray) -> None:
     distance = float(np.linalg.norm(motion[:3]))
     if max(distance, angle) > MISFIT:
         reader.scene.notes.append(
-            f"prim '{joint.path}': its frames are {distance:.3g} m and {angle:.3g} rad apart where the file places its "
-            "bodies; the joint counts, not the places"
+            f"prim '{joint.path}': its frames are {distance:.3g} m and {angle:.3g} rad apart at the poses of its "
+            "bodies; the joint is used, not the poses"
         )

@@ -1,4 +1,4 @@
-"""The joints of a USD file, in SI units and rad."""
+"""Joints of a USD file, in SI units and rad."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Joint:
     """A joint between two bodies, or a body and the world (None).
 
     Attributes:
-        path: of its prim.
-        type: as :meth:`sim.ModelBuilder.add_joint` names it.
+        path: path of its prim.
+        type: type as in :meth:`sim.ModelBuilder.add_joint`.
         parent: the body that carries it; child: the body that it moves.
         parent_frame: pose of the joint frame in the parent, or in the world [7]; child_frame: in the child [7].
         axis: unit axis in the joint frame [3].
@@ -52,22 +52,22 @@ class Joint:
 
     @property
     def name(self) -> str:
-        """Of its prim, with its degree of freedom in a chain."""
+        """Name of its prim, with its degree of freedom in a chain."""
         return f"{self.path.name}_{self.freedom}" if self.freedom else self.path.name
 
     @property
     def steps(self) -> tuple[Joint, ...]:
-        """The joints from the parent to the child: itself, or its chain."""
+        """Joints from the parent to the child: itself, or its chain."""
         return self.chain or (self,)
 
     def swapped(self) -> Joint:
-        """The same joint with parent and child swapped; its axis is reversed, so its coordinate keeps its sign."""
+        """Return the joint with parent and child swapped and its axis reversed, which preserves its coordinate."""
         if self.parent is None:
             raise ValueError("the world can't be a child")
         return self.turned_round(parent=self.child, child=self.parent)
 
     def turned_round(self, parent: Sdf.Path | None, child: Sdf.Path) -> Joint:
-        """The joint as seen from its other side, between these bodies."""
+        """Return the joint as seen from its other side, between these bodies."""
         return replace(
             self, parent=parent, child=child, parent_frame=self.child_frame, child_frame=self.parent_frame,
             axis=-self.axis, turned=not self.turned,
@@ -83,7 +83,7 @@ EQUALITIES = {"MjcEqualityConnectAPI": "spherical", "MjcEqualityWeldAPI": "fixed
 
 
 def read_joints(scene: Scene) -> list[Joint]:
-    """All joints that are enabled and hold a body.
+    """Return all enabled joints that constrain a body.
 
     Raises:
         ImportFileError: naming the joint: a kind that is not supported, a body that doesn't exist.
@@ -98,7 +98,7 @@ def read_joints(scene: Scene) -> list[Joint]:
 
 
 def _joint(scene: Scene, found: Any) -> Joint | None:
-    """One joint; None if it holds nothing that moves."""
+    """Return one joint; None if it constrains nothing that moves."""
     frames = []
     bodies = []
     # In the description these poses are already multiplied by the scale of the bodies, which is applied later here.
@@ -127,7 +127,7 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
 
 
 def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
-    """Type, axis, limits and drive; None for a joint that holds nothing."""
+    """Return type, axis, limits and drive; None for a joint without constraint."""
     prim = scene.prim(found.primPath)
     for schema in prim.GetPrimTypeInfo().GetAppliedAPISchemas():
         if schema in EQUALITIES:
@@ -148,7 +148,7 @@ def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
 
 
 def _cone(scene: Scene, found: Any) -> float:
-    """The limit of a spherical joint [rad]; the smaller angle of a cone with two."""
+    """Return the limit of a spherical joint [rad]; the smaller angle of a cone with two."""
     if not found.limit.enabled:
         return np.inf
     angles = [float(angle) for angle in (found.limit.lower, found.limit.upper) if angle >= 0.0]
@@ -158,10 +158,10 @@ def _cone(scene: Scene, found: Any) -> float:
 
 
 def _general(scene: Scene, joint: Joint, found: Any) -> Joint | None:
-    """A joint with six degrees of freedom: those that aren't locked, one after the other; None if all are free.
+    """Return a joint with six degrees of freedom: the unlocked ones, in series; None if all are free.
 
-    Slides come first, then turns about x, y and z, each about the axis that the ones before have turned. Three turns
-    without limits or drives are a ball.
+    Slides come first, then rotations about x, y and z, each about the axis rotated by the previous ones. Three
+    rotations without limits or drives are a ball joint.
     """
     limits = {pair.first: pair.second for pair in found.jointLimits}
     drives = {pair.first: pair.second for pair in found.jointDrives}
@@ -207,7 +207,7 @@ def _note_drives(scene: Scene, prim: Usd.Prim, type: str) -> None:
 
 
 def _check_limits(scene: Scene, found: Any) -> None:
-    """Refuse limits at infinity that leave no room, and note crossed ones."""
+    """Raise ImportFileError for infinite limits without a range, and note crossed ones."""
     prim = scene.prim(found.primPath)
     lower, upper = (float(prim.GetAttribute(f"physics:{side}Limit").Get()) for side in ("lower", "upper"))
     if lower == np.inf or upper == -np.inf:
@@ -217,7 +217,7 @@ def _check_limits(scene: Scene, found: Any) -> None:
 
 
 def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
-    """Limits and drive of a revolute or prismatic joint."""
+    """Return limits and drive of a revolute or prismatic joint."""
     angular = joint.type == "revolute"
     unit = np.radians(1.0) if angular else scene.length
     lower, upper = -np.inf, np.inf
@@ -231,7 +231,7 @@ def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
 
 
 def _bounds(limit: Any) -> bool:
-    """Whether a description limits anything; that of UsdPhysics calls a hinge with a single limit unlimited."""
+    """Return whether a description limits anything; UsdPhysics' calls a hinge with a single limit unlimited."""
     return limit is not None and (limit.enabled or min(abs(limit.lower), abs(limit.upper)) < 3e38)
 
 
@@ -248,6 +248,6 @@ def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:
     limit = float(drive.forceLimit) * force if drive.forceLimit < 3e38 else np.inf
     target, velocity = drive.targetPosition * unit, drive.targetVelocity * unit
     if drive.stiffness:
-        # A constant velocity of the damper moves the position at which spring and damper rest.
+        # A constant velocity of the damper shifts the equilibrium of spring and damper.
         target, velocity = target + velocity * drive.damping / drive.stiffness, 0.0
     return Drive(drive.stiffness * force / unit, drive.damping * force / unit, target, limit, velocity)

@@ -1,1 +1,1 @@
-"""Properties that files state in the schemas of UsdPhysics and of simulators: what is read of them, and what isn't."""
+"""Properties of files in the schemas of UsdPhysics and of simulators: what is read, and what is ignored."""

@@ -1,4 +1,4 @@
-"""Actuators in MuJoCo's schema: those with affine force laws on joints with one coordinate."""
+"""Actuators in MuJoCo's schema with affine force laws on joints with one coordinate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.importers.usd.stage import Scene
 from sim.usd.drives import Actuator
 from warp_kernels import types as codes
 
-# Attributes that state the schema's default when they are left out.
+# Attributes that have the schema's default when they are missing
 DEFAULTS: dict[str, Any] = {
     "mjc:gainType": "fixed", "mjc:biasType": "none", "mjc:dynType": "none", "mjc:gainPrm": (1.0,), "mjc:biasPrm": (),
     "mjc:gear": (1.0,), "mjc:forceLimited": "auto", "mjc:forceRange:min": 0.0, "mjc:forceRange:max": 0.0,
@@ -24,11 +24,11 @@ EVERYTHING = (-np.inf, np.inf)
 
 
 def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[tuple[Actuator, Sdf.Path, Sdf.Path]]:
-    """The actuators of a file that have a counterpart, each with the paths of its joint and prim; others are noted.
+    """Return the supported actuators of a file, each with the paths of its joint and prim; note the others.
 
     Args:
         scene: the file.
-        carriers: the joints that carry dynamic bodies, by path.
+        carriers: parent joints of dynamic bodies, by path.
     """
     found = []
     for prim in scene.prims():
@@ -48,7 +48,7 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
 
 
 def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
-    """Force law, gear and limits in SI units and rad; raises NoForceLawError."""
+    """Return force law, gear and limits in SI units and rad. Raise NoForceLawError for unsupported ones."""
     stated = {name: scene.stated(prim, name) for name in DEFAULTS}
     for name, own in stated.items():
         if own is not None and not _fits(own, DEFAULTS[name]):
@@ -73,7 +73,7 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
     lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)
     limited = np.isfinite([lower, upper])
     if limited.any() != limited.all():
-        raise NoForceLawError("whose range of forces has one bound alone")
+        raise NoForceLawError("whose range of forces has only one bound")
     return Actuator(
         prim.GetName(), law.kind, gear * factor, control_range=inputs,
         force_centre=(lower + upper) / 2.0 if limited.all() else 0.0, force_limit=(upper - lower) / 2.0, **gains,
@@ -81,17 +81,17 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
 
 
 def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:
-    """Gain or bias: a constant and what goes with length and velocity; raises NoForceLawError for other types."""
+    """Return gain or bias: a constant and factors of length and velocity. Raise NoForceLawError for other types."""
     type = value[f"mjc:{name}Type"]
     if type not in (constant, "affine"):
-        raise NoForceLawError(f"whose force law ({name}Type {type}) has no counterpart here")
+        raise NoForceLawError(f"whose force law ({name}Type {type}) is not supported")
     numbers = [*(float(number) for number in value[f"mjc:{name}Prm"]), 0.0, 0.0, 0.0][:3]
     first, second, third = numbers if type == "affine" else (numbers[0] if constant == "fixed" else 0.0, 0.0, 0.0)
     return first, second, third
 
 
 def _fits(value: Any, default: Any) -> bool:
-    """Whether a value is of the kind of a default: a text, a number, or several numbers."""
+    """Return whether a value has the kind of a default: a text, a number, or several numbers."""
     if isinstance(default, str):
         return isinstance(value, str)
     numbers = [value] if isinstance(default, float) else value
@@ -103,7 +103,7 @@ def _kind(default: Any) -> str:
 
 
 def _range(value: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """A range of a force or an input; None without."""
+    """Return the range of a force or an input; None without."""
     lower, upper = float(value[f"mjc:{name}Range:min"]), float(value[f"mjc:{name}Range:max"])
     limited = value[f"mjc:{name}Limited"]
     return (lower, upper) if limited == "true" or (limited == "auto" and lower < upper) else None

@@ -1,4 +1,4 @@
-"""Joints that follow others in the schemas of Newton, MuJoCo and PhysX."""
+"""Joint couplings in the schemas of Newton, MuJoCo and PhysX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHYSX = "PhysxMimicJointAPI:"
 
 @dataclass(frozen=True)
 class Coupling:
-    """q = ratio q_leader + offset, in SI units and rad; the leader is the path of a joint, or a name that we wrote."""
+    """q = ratio q_leader + offset, in SI units and rad; the leader is a joint's path, or a stored name."""
 
     leader: Sdf.Path | str
     ratio: float
@@ -26,12 +26,12 @@ class Coupling:
 
 
 def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> Coupling | None:
-    """How a joint follows another; None for one that moves on its own. What has no counterpart is noted.
+    """Return the coupling of a joint; None for an independent one. Note unsupported couplings.
 
     Args:
         scene: the file.
-        joint: the joint that may follow.
-        carriers: all joints that carry a body, by path.
+        joint: the joint that may be coupled.
+        carriers: all parent joints of bodies, by path.
     """
     prim = scene.prim(joint.path)
     written = _written(prim)
@@ -56,7 +56,7 @@ def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> 
 
 
 def _written(prim: Usd.Prim) -> Coupling | None:
-    """A coupling that was written here."""
+    """Return a coupling written by Backswing."""
     followed = kept_text(prim, "follows")
     ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
     if followed is None or ratio is None or offset is None:
@@ -65,7 +65,7 @@ def _written(prim: Usd.Prim) -> Coupling | None:
 
 
 def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
-    """Newton's schema, which MuJoCo's extends; its former names in MuJoCo's are read too."""
+    """Return a coupling of Newton's schema, which MuJoCo's extends; its former names in MuJoCo's are read too."""
     leaders = scene.targets(prim, "newton:mimicJoint") or scene.targets(prim, "mjc:target")
     offset, own_offset, ratio, own_ratio = (
         scene.number(prim, name) for name in ("newton:mimicCoef0", "mjc:coef0", "newton:mimicCoef1", "mjc:coef1")
@@ -85,11 +85,11 @@ def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
 
 
 def _physx(scene: Scene, prim: Usd.Prim, joint: Joint, axis: str) -> Coupling | None:
-    """PhysX' schema: q + gearing q_leader + offset = 0."""
+    """Return a coupling of PhysX' schema: q + gearing q_leader + offset = 0."""
     head = f"physxMimicJoint:{axis}:"
     leaders = scene.targets(prim, f"{head}referenceJoint")
     gearing, offset = (scene.number(prim, f"{head}{name}") for name in ("gearing", "offset"))
-    scene.stated(prim, f"{head}referenceJointAxis")  # that of the leader's only coordinate
+    scene.stated(prim, f"{head}referenceJointAxis")  # attribute of the leader's only coordinate
     if not leaders:
         return None
     if scene.stated(prim, f"{head}naturalFrequency"):

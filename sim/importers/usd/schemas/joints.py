@@ -11,13 +11,13 @@ from pxr import Usd
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.stage import Kind, Scene
 
-# PhysX's default, which bounds nothing.
+# PhysX' default, which means no limit
 UNBOUNDED_SPEED = 1e6
 
 
 @dataclass(frozen=True)
 class Units:
-    """The units of a joint: SI units per unit of the file.
+    """Units of a joint: SI units per unit of the file.
 
     Attributes:
         position: rad or m; own: the same where MuJoCo's schema has rad instead of degrees.
@@ -31,7 +31,7 @@ class Units:
     effort: float
 
 
-# What is stated, by the argument of the builder's add_joint: attributes in the order of precedence, and their units.
+# Properties by the argument of the builder's add_joint: attributes in the order of precedence, and their units.
 Unit = Callable[[Units], float]
 PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
     "armature": (
@@ -69,10 +69,10 @@ SCALAR_PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
 
 
 def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, float]:
-    """What other simulators' schemas state of a joint, as arguments of :meth:`sim.ModelBuilder.add_joint`.
+    """Return joint properties of other simulators' schemas, as arguments of :meth:`sim.ModelBuilder.add_joint`.
 
-    Of several schemas Newton's counts, then MuJoCo's, then PhysX'. Zeros and infinities, which mean that there is no
-    such thing, are left out.
+    Newton's schema takes precedence, then MuJoCo's, then PhysX'. Zeros and infinities, which mean that the property is
+    absent, are omitted.
 
     Args:
         scene: the file.
@@ -96,7 +96,7 @@ def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[
         found.pop("limit_damping", None)  # a hard limit has no damper
     if "stiffness" in found:
         found["rest_position"] = _spring_reference(scene, prim, joint)
-    return found if joint.type != "fixed" else {}  # nothing of it can move
+    return found if joint.type != "fixed" else {}  # none of it can move
 
 
 def states(scene: Scene, prim: Usd.Prim, name: str) -> bool:
@@ -112,7 +112,7 @@ def _units(scene: Scene, joint: Joint) -> Units:
 
 
 def _spring_reference(scene: Scene, prim: Usd.Prim, joint: Joint) -> float:
-    """Where MuJoCo's spring is at rest [rad or m]; its angles are in degrees unless the file's scene says otherwise."""
+    """Return the rest position of MuJoCo's spring [rad or m]; in degrees unless the file's scene says otherwise."""
     value = scene.number(prim, "mjc:springref") or 0.0
     if joint.type == "prismatic":
         return value * scene.length

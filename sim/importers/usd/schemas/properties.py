@@ -1,4 +1,4 @@
-"""The physical properties that a file states: NaN is refused, and what nothing here reads is named."""
+"""Physical properties stated in a file: NaN raises an error, and ignored properties are named."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sim.importers.usd.stage import Scene
 
 # Attributes of a physics scene that switch its gravity off.
 SWITCHES_OF_GRAVITY = ("newton:gravityEnabled", "mjc:flag:gravity")
-# Attributes of shapes that are read.
+# Attributes of shapes that are read
 SHAPES = (
     "size", "radius", "height", "axis", "radiusTop", "radiusBottom", "points", "faceVertexCounts", "faceVertexIndices",
 )  # fmt: skip
-# Values that mean "as usual" in schemas that the USD library doesn't know, where that is not zero, off or infinite.
+# Values that mean "default" in schemas that the USD library doesn't know, if that is not zero, off or infinite.
 USUAL = {
     "physxRigidBody:angularDamping": 0.05,
     "physxRigidBody:maxAngularVelocity": 5729.58,
@@ -42,7 +42,7 @@ USUAL = {
 
 
 def refuse_types(scene: Scene) -> None:
-    """Refuse a file with values that are read here and are not of the type that the attribute has in its schema.
+    """Raise ImportFileError for values whose type differs from that of the attribute in its schema.
 
     Raises:
         ImportFileError: naming the prim and the attribute.
@@ -54,7 +54,7 @@ def refuse_types(scene: Scene) -> None:
 
 
 def refuse_numbers(scene: Scene) -> None:
-    """Refuse a file that states NaN as a physical property, or the zero quaternion as an orientation.
+    """Raise ImportFileError for NaN as a physical property, or the zero quaternion as an orientation.
 
     Raises:
         ImportFileError: naming the prim and the property.
@@ -77,11 +77,13 @@ def _refuse_type(scene: Scene, prim: Usd.Prim, name: str) -> None:
         if usual is not None and not isinstance(value, type(usual)):
             raise scene.error(prim, f"{name} is {value!r}; it must be of type '{attribute.GetTypeName()}'")
     elif attribute and attribute.GetResolveInfo().ValueIsBlocked():
-        raise scene.error(prim, f"{name} is None, which takes its default away too; state a value, or nothing")
+        raise scene.error(
+            prim, f"{name} is None, which also removes its default; state a value, or remove the attribute"
+        )
 
 
 def note_unread(scene: Scene) -> None:
-    """Note the physical properties that nothing here reads: one note for each schema, with the first prim of each."""
+    """Note the ignored physical properties: one note per schema, with the first prim of each."""
     found: dict[str, dict[str, list[Sdf.Path]]] = {}
     for prim, name in _stated(scene):
         path = prim.GetPath()
@@ -97,7 +99,7 @@ def note_unread(scene: Scene) -> None:
 
 
 def _stated(scene: Scene) -> Iterator[tuple[Usd.Prim, str]]:
-    """The prims and names of all physical properties that the file states."""
+    """Yield the prims and names of all physical properties that the file states."""
     for prim in scene.prims():
         for name in prim.GetAuthoredPropertyNames():
             if _is_physical(name):
@@ -113,9 +115,9 @@ def _is_standard(name: str) -> bool:
 
 
 def _is_unknown(prim: Usd.Prim, name: str) -> bool:
-    """Whether a property is not one of UsdPhysics, whose reader takes all that its schemas on a prim define.
+    """Return whether a property is not one of UsdPhysics, whose reader reads all that its schemas on a prim define.
 
-    One that stands there without its schema, as a mass without MassAPI, isn't read either.
+    A property without its schema, as a mass without MassAPI, isn't read either.
     """
     if name in SWITCHES_OF_GRAVITY:
         return False
@@ -123,7 +125,7 @@ def _is_unknown(prim: Usd.Prim, name: str) -> bool:
 
 
 def _matters(prim: Usd.Prim, name: str) -> bool:
-    """Whether a property states something else than usual."""
+    """Return whether a property states something other than the default."""
     if prim.HasRelationship(name):
         return bool(prim.GetRelationship(name).GetTargets())
     value = prim.GetAttribute(name).Get()
@@ -138,7 +140,7 @@ def _matters(prim: Usd.Prim, name: str) -> bool:
 
 
 def _numbers(value: Any) -> np.ndarray | None:
-    """The numbers of a value; None for a text."""
+    """Return the numbers of a value; None for a text."""
     if hasattr(value, "GetImaginary"):
         value = [*value.GetImaginary(), value.GetReal()]
     try:
