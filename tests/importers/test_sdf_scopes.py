@@ -75,7 +75,7 @@ def test_a_frame_goes_to_the_canonical_link(tmp_path):
         found = read(tmp_path, f"<sdf version='1.9'><model name='r'{outer}>{content}</model></sdf>")
         links = [found.link_names[found.frame(name).link] for name in ("f", "n::g", "h")]
         assert links == [*expected, expected[1]]
-    with pytest.raises(sim.ImportFileError, match="its canonical_link 'q' is no link of it"):
+    with pytest.raises(sim.ImportFileError, match="canonical_link 'q'"):
         read(tmp_path, "<sdf version='1.9'><model name='r' canonical_link='q'><link name='a'/></model></sdf>")
 
 
@@ -233,8 +233,8 @@ def test_what_changes_nothing_is_not_named(tmp_path):
         (world("<model name='o'><pose relative_to='o'/><link name='a'/></model>"), "the pose of 'o' depends on itself"),
         (model("<link name='a'/><model name='n'><static>1</static><link name='b'/></model>"), "is static inside model 'r'"),
         ("<sdf version='1.9'><model name='r' placement_frame='x'><link name='a'/></model></sdf>",
-         "its placement_frame 'x' is no frame of it"),
-        (world("<include><uri>inc.sdf</uri><placement_frame>f</placement_frame></include>"), "needs a <pose> beside it"),
+         "placement_frame 'x'"),
+        (world("<include><uri>inc.sdf</uri><placement_frame>f</placement_frame></include>"), "<pose>"),
         (model(f"""<link name='a'><collision name='c'>{SPHERE}<surface><contact><collide_bitmask>x</collide_bitmask></contact>
             </surface></collision></link>"""), "it must be an integer"),
         (world("<model name='o'><link name='a'/></model><joint name='j' type='fixed'><parent>o</parent><child>o::a</child></joint>"),

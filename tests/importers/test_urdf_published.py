@@ -53,7 +53,7 @@ def test_mass_without_inertia_is_a_point(write):
 
 def test_the_first_of_several_inertials_counts(write):
     other = "<inertial><mass value='7'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
-    with pytest.warns(URDFWarning, match="link 'body' has 2 <inertial> elements; as in ROS the first counts"):
+    with pytest.warns(URDFWarning, match="link 'body' has 2 <inertial> elements"):
         assert sim.load(write(link("body", INERTIAL + other)), floating_base=True).parameters["mass"] == [1.0]
 
 

@@ -68,7 +68,7 @@ def _end(model: FlatModel, element: Element, scope: Scope, tag: str) -> str:
         return WORLD
     link = model.link_of(scope.full(name))
     if link is None:
-        raise element.error(f"its {tag} '{name}' is no link of model '{model.name}'")
+        raise element.error(f"its {tag} '{name}' is not a link of model '{model.name}'")
     return link
 
 

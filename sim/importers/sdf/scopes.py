@@ -90,7 +90,7 @@ class FlatModel:
         placed, inside, each, seen = self.frames[model], IDENTITY, scope.full(frame), set[str]()
         while each != model:
             if each not in self.frames or each in seen:
-                raise placed.element.error(f"its placement_frame '{frame}' is no frame of it")
+                raise placed.element.error(f"its placement_frame '{frame}' is not one of its frames")
             seen.add(each)
             inside, each = compose(self.frames[each].pose, inside), self.frames[each].parent
         self.frames[model] = Placed(placed.element, placed.parent, compose(placed.pose, inverse(inside)))
@@ -304,7 +304,7 @@ def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:
     stated = model.attributes.get("canonical_link")
     if stated:
         if prefix + stated not in flat.links:
-            raise model.error(f"its canonical_link '{stated}' is no link of it")
+            raise model.error(f"its canonical_link '{stated}' is not one of its links")
         return prefix + stated
     own = [prefix + named(link) for link in model.all("link")]
     return own[0] if own else next((link for link in flat.links if link.startswith(prefix)), WORLD_FRAME)
@@ -314,7 +314,7 @@ def _placement_frame(model: Element, placed: Element) -> str | None:
     """Return the frame of a model that its pose refers to, if it isn't the model's own."""
     stated = placed.optional("placement_frame") if placed.tag == "include" else None
     if stated is not None and placed.optional("pose") is None:
-        raise stated.error("needs a <pose> beside it")
+        raise stated.error("needs a <pose> next to it")
     return stated.content if stated is not None else model.attributes.get("placement_frame") or None
 
 

@@ -368,7 +368,7 @@ class _Reader:
         inertial, *others = found
         if others:
             self.notes.append(
-                f"link '{name}' has {len(found)} <inertial> elements; as in ROS the first counts, that in line "
+                f"link '{name}' has {len(found)} <inertial> elements; as in ROS the first is used, in line "
                 f"{inertial.line}"
             )
         mass = inertial.required("mass").number("value")
