@@ -229,7 +229,7 @@ class TestRead:
     @pytest.mark.parametrize("face", ["f 0 1 2", "f 1/1 2/2 0/3", "f 2 0 1 # 3"])
     def test_an_obj_file_that_counts_from_zero(self, robot, face):
         (robot / "part.obj").write_text(f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{face}\n")
-        with pytest.raises(sim.ModelError, match=rf"the face '{face}' has a corner 0; the first vertex .* is 1"):
+        with pytest.raises(sim.ModelError, match=rf"the face '{face}' has a vertex 0"):
             MeshLibrary(robot).surface("part.obj", ONE)
 
     def test_an_stl_file_that_was_cut_off(self, robot):

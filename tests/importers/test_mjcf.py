@@ -269,11 +269,11 @@ NOTES = {
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
-        "on a free joint; drive it with joint forces",
+        "on a free joint",
     ),
     "muscle": (
         {"after": '<actuator><muscle joint="j" lengthrange="0 1"/></actuator>'},
-        r"whose state follows its input by a law \(dyntype muscle\)",
+        r"\(dyntype muscle\)",
     ),
     "gain": (
         {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 3 0"/></actuator>'},

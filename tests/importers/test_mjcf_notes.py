@@ -229,5 +229,5 @@ def test_elements_that_are_included_have_no_line(tmp_path):
     muscle = '<actuator><muscle name="m" joint="h" lengthrange="-1 1"/></actuator>'
     (tmp_path / "part.xml").write_text(f"<mujoco>{muscle}</mujoco>")
     (tmp_path / "whole.xml").write_text(f'<mujoco><worldbody>{body}</worldbody><include file="part.xml"/></mujoco>')
-    with pytest.warns(sim.MJCFWarning, match="ignored: actuator 'm', whose state follows"):
+    with pytest.warns(sim.MJCFWarning, match="ignored: actuator 'm', "):
         sim.load(tmp_path / "whole.xml")

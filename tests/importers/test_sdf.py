@@ -231,7 +231,7 @@ TWO = "<link name='a'/><link name='b'/>"
         (model("<link name='a'><inertial auto='true'/></link>"), r"inertia from shapes \(auto\) is not supported"),
         (
             model("<frame name='f'/><link name='a'><inertial><pose relative_to='f'>0 0 0 0 0 0</pose></inertial></link>"),
-            "its pose is relative to 'f', SDF",
+            "its pose is relative to 'f'",
         ),
         (model("<link name='a'><collision name='c'><geometry><cone/></geometry></collision></link>"), "<cone> is not"),
         (model("<include><uri>model://none</uri></include>"), "'model://none' not found; searched"),

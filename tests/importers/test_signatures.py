@@ -87,11 +87,11 @@ def test_options_of_another_format_are_refused(tmp_path):
         (
             urdf,
             {"drives": "springs"},
-            r"a\.urdf: drives is no option of URDF files; ModelBuilder\.add_urdf takes name, ",
+            r"a\.urdf: drives .* URDF files; ModelBuilder\.add_urdf takes name, ",
         ),
-        (mjcf, {"floating_base": False, "mimic": "free"}, r"a\.xml: floating_base, mimic are no options of MJCF files"),
-        (urdf, {"colour": 1}, r"colour is no option of URDF files; .* name, .*, package_dirs$"),
-        (usd, {"self_collision": True}, r"a\.usda: self_collision is no option of USD files; .* drives$"),
+        (mjcf, {"floating_base": False, "mimic": "free"}, r"a\.xml: floating_base, mimic .* MJCF files"),
+        (urdf, {"colour": 1}, r"colour .* URDF files; .* name, .*, package_dirs$"),
+        (usd, {"self_collision": True}, r"a\.usda: self_collision .* USD files; .* drives$"),
     ):
         with pytest.raises(sim.ModelError, match=message):
             sim.load(path, **options)

@@ -46,7 +46,7 @@ def test_the_target_of_a_servo_is_named(tmp_path, kind, unit, name):
 def test_a_target_velocity_moves_the_target_of_a_servo(tmp_path):
     """Stiffness (target - q) + damping (velocity - qd) rests where the spring balances the damper."""
     stage = driven(tmp_path, "Prismatic", Stiffness=1e5, Damping=1e4, TargetPosition=0.5, TargetVelocity=2.0)
-    with pytest.warns(sim.USDWarning, match=r"'/j': its drive aims at 0\.7 m;"):
+    with pytest.warns(sim.USDWarning, match=r"'/j': its drive .* 0\.7 m;"):
         model = read(stage)
     assert_allclose(settled(model, 0.7)[0], 0.7, rtol=1e-3)
     assert_allclose(read(stage, drives="springs").parameters["rest_position"], 0.7, rtol=1e-6)
@@ -54,7 +54,7 @@ def test_a_target_velocity_moves_the_target_of_a_servo(tmp_path):
 
 def test_the_target_velocity_of_a_damper_is_named(tmp_path):
     stage = driven(tmp_path, "Prismatic", Damping=1e4, TargetVelocity=2.0)
-    with pytest.warns(sim.USDWarning, match=r"'/j': its drive aims at 2 m/s; give that as control"):
+    with pytest.warns(sim.USDWarning, match=r"'/j': its drive .* 2 m/s;"):
         model = read(stage)
     assert_allclose(settled(model, 2.0)[1], 2.0, rtol=1e-3)
     with pytest.warns(sim.USDWarning, match="'/j': the damper that replaces its drive has no target velocity"):
