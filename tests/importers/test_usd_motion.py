@@ -184,11 +184,11 @@ def test_the_command_plays(thrown, tmp_path, capsys):
     capsys.readouterr()
     for file, options, status, message in (
         (still, [], 2, "stores no motion"),
-        (path, ["--end", "0.5"], 2, "--end 0.5"),
+        (path, ["--end", "0.5"], 2, "--end 0.5 "),
         (path, ["--fps", "0"], 2, "--fps 0.0 must be positive"),
-        (path, ["--floating-base"], 2, "is for URDF files"),
-        (path, ["--dt", "0.1"], 2, "--dt and --noise are for simulation"),
-        (path, ["--steps", "2", "--start", "0.1"], 2, "here the motion is simulated"),
+        (path, ["--floating-base"], 2, "--floating-base applies to URDF files"),
+        (path, ["--dt", "0.1"], 2, "--dt and --noise apply to"),
+        (path, ["--steps", "2", "--start", "0.1"], 2, "--start and --end"),
     ):
         assert main(["render", str(file), "--out", str(tmp_path / "b.gif"), *size, *options]) == status
         assert message in capsys.readouterr().err
