@@ -10,13 +10,16 @@ from sim.model.model import Mesh
 from tests.collision.field_harness import FieldBench
 from tests.collision.harness import Slots, hull_mesh, pebble
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SEGMENT, SIDE
-from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, KINDS, POINT
+from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, KINDS, LOWER_TRIANGLE, POINT
+from warp_kernels.collision.field.inner_ball import FIRST_BALL
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, SPHERE
 
 MARGIN = 0.1
 BODIES = (SPHERE, CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)
 # The parts of a box: corners from 0 on, faces, edges.
 FIRST_FACE, FIRST_EDGE, END_PART = 8, 14, 26
+# The part of a ball that leaves a wall: no other has this number.
+BALL = 100_000
 POLE = (-0.2817, -0.3672, -0.8864)  # tangents turn fast near this normal alone
 
 
@@ -50,18 +53,24 @@ def part_counts(bench: FieldBench) -> tuple[int, int, int]:
 def kinds_and_parts(bench: FieldBench, slots: Slots) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kinds of element and parts of the body [slots, worlds], and which slots hold a contact.
 
-    Parts of boxes and meshes are counted over vertices, faces and edges.
+    Parts of boxes and meshes are counted over vertices, faces and edges. A ball that leaves a wall is on a triangle.
     """
     feature = slots.feature.numpy()
     active = np.arange(len(feature))[:, None] < slots.count.numpy()
+    kind, part = _kinds_and_parts_of(bench, feature)
+    ball = feature <= FIRST_BALL
+    return np.where(ball, LOWER_TRIANGLE, kind), np.where(ball, BALL, part), active
+
+
+def _kinds_and_parts_of(bench: FieldBench, feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if bench.types[0] not in (BOX, CONVEX):
-        return feature // PARTS % KINDS, feature % PARTS, active
+        return feature // PARTS % KINDS, feature % PARTS
     vertices, faces, edges = part_counts(bench)
     part = feature % (KINDS * vertices + faces + 4 * edges)
     edge = part - KINDS * vertices - faces
     kind = np.where(edge >= 0, EDGE_X + edge % 4, np.where(part >= KINDS * vertices, POINT, part % KINDS))
     number = np.where(edge >= 0, vertices + faces + edge // 4, part - KINDS * vertices + vertices)
-    return kind, np.where(part < KINDS * vertices, part // KINDS, number), active
+    return kind, np.where(part < KINDS * vertices, part // KINDS, number)
 
 
 def octahedron() -> Mesh:
@@ -134,7 +143,7 @@ def field_edges(bench: FieldBench, slots: Slots) -> np.ndarray:
     kind, _, active = kinds_and_parts(bench, slots)
     vertices, faces, edges = part_counts(bench)
     per_point = KINDS * vertices + faces + 4 * edges if vertices else PARTS * KINDS
-    edge = bench.edges(np.where(active, slots.feature.numpy() // per_point, 0), kind)
+    edge = bench.edges(np.where(active, np.maximum(slots.feature.numpy(), 0) // per_point, 0), kind)
     with_edge = active & (kind >= EDGE_X) & (kind <= DIAGONAL)
     return np.where(with_edge, 1.0, np.nan)[..., None] * edge / np.linalg.norm(edge, axis=-1)[..., None]
 

@@ -68,6 +68,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "activation": ("checkpoint", "constraints"),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
+    "stops": ("collision.field", "kinematics"),
     "distances": ("collision.convex", "collision.field"),
     "registry": ("warp_kernels",),  # finds all the others at run time
 }

@@ -9,7 +9,10 @@ import warp as wp
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
+from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.candidates import field_hull_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
+from warp_kernels.collision.field.inner_ball import FIRST_BALL, SHALLOW, mesh_ball_functions
 from warp_kernels.collision.field.touch import field_touch_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.near import bounding_functions, next_near
@@ -22,13 +25,14 @@ from warp_kernels.collision.pairs import (
     ON_TRIANGLES,
     PAIR_KERNELS,
     ROUND,
+    TRIANGLES,
     base_family,
     ground_of,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, slot_functions, touch_functions
-from warp_kernels.types import PLANE, kernel_module, warp_types
+from warp_kernels.types import PLANE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 VARIANTS = {"detect_kernels": [(name,) for name in PAIR_KERNELS]}
@@ -55,12 +59,65 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     nothing = SimpleNamespace()
     convex = convex_detection_functions(scalar) if family == CONVEX_SHAPES else nothing
     balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
+    mesh_balls = mesh_ball_functions(scalar) if family in ON_TRIANGLES else nothing
     hulls = field_hull_functions(scalar, ground_of(family)) if on_field else nothing
+    if family in ON_TRIANGLES:
+        contact_functions = field_contact_functions if family in ROUND else hull_contact_functions
+        on_mesh = contact_functions(scalar, TRIANGLES)
     over_field = field_touch_functions(scalar, family) if on_field else nothing
     module = kernel_module(f"collision.detect_{name}", scalar)
     if on_field:
         # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
+
+    @wp.func
+    def feature_contact(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, feature: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, data: Triangles, world: int,
+    ):  # fmt: skip
+        """Return distance, point and normal of a body's feature on a mesh."""
+        if wp.static(family in ROUND):
+            return on_mesh.field_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b, data, world)
+        else:
+            return on_mesh.field_hull_contact(
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, data, world
+            )
+
+    @wp.func
+    def without_far_side(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform,
+        size_b: vec3, data: Triangles, world: int, features: wp.vec4i, least: scalar,
+    ):  # fmt: skip
+        """Return the features of a body without those of the far side of a wall through it, and the wall's triangle, -1 for none.
+
+        least: their least distance.
+        """
+        wall = wp.int32(-1)
+        radius = mesh_balls.ball_radius(geometries, packed, a, size_a)
+        if geometries.type[a] == SPHERE or least > scalar(-SHALLOW) * radius:
+            return features, wall
+        field = mesh_balls.field_of(geometries, b, size_b, data, world)
+        centre = mesh_balls.centre_in_mesh(geometries, packed, a, size_a, pose_a, pose_b)
+        behind = bool(False)
+        for k in range(4):
+            if features[k] >= 0:
+                if mesh_balls.has_behind(data, field, over_field.element_of(packed, a, features[k]), centre):
+                    behind = True
+        if not behind:
+            return features, wall
+        before = mesh_balls.wall_before(data, field, centre, radius)
+        if before >= 0:
+            for k in range(4):
+                if features[k] >= 0:
+                    element = over_field.element_of(packed, a, features[k])
+                    if mesh_balls.faces_away(data, field, element, before, centre):
+                        distance, _point, _normal = feature_contact(
+                            geometries, packed, a, b, features[k], pose_a, size_a, pose_b, size_b, data, world
+                        )
+                        if distance < scalar(0.0):
+                            features[k] = -1
+                            wall = before
+        return features, wall
 
     @wp.kernel(name=f"detect_{name}", module=module, enable_backward=False)
     @used_arguments_only
@@ -166,12 +223,17 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 # Bodies near the ground count as touching.
                 gap = margin - reach
                 if wp.static(family in ON_TRIANGLES):
-                    features, nearest, time = over_field.touching_features(
+                    features, nearest, time, least = over_field.touching_features(
                         geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a, motion_b,
                         offset_a, offset_b, reach, margin,
                     )  # fmt: skip
+                    wall = wp.int32(-1)
+                    if slots.time.shape[0] > 0 and time == scalar(0.0) and least < scalar(0.0):
+                        features, wall = without_far_side(
+                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, features, least
+                        )
                 else:
-                    features, nearest, time = over_field.touching_features(
+                    features, nearest, time, least = over_field.touching_features(
                         geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
                         offset_a, offset_b, reach, margin,
                     )  # fmt: skip
@@ -254,6 +316,18 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                             slots.witness[slot, world] = directions[feature]
                         else:
                             slots.feature[slot, world] = feature
+                    found += 1
+            if wp.static(family in ON_TRIANGLES):
+                if wall >= 0:
+                    slot = found
+                    if found >= slots.pair.shape[0]:
+                        slot = kept.farthest(slots.gap, slots.lead, gap, world)
+                    if slot >= 0:
+                        slots.pair[slot, world] = pair
+                        slots.gap[slot, world] = gap
+                        slots.time[slot, world] = scalar(0.0)
+                        slots.lead[slot, world] = slot
+                        slots.feature[slot, world] = FIRST_BALL - wall
                     found += 1
             if wp.static(family == CONVEX_SHAPES):
                 if held and time < scalar(1.0) and features[0] >= 0:

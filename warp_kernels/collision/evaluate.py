@@ -12,6 +12,7 @@ from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
+from warp_kernels.collision.field.inner_ball import FIRST_BALL, mesh_ball_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import (
@@ -56,6 +57,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     nothing = SimpleNamespace()
     convex = convex_contact_functions(scalar) if family == CONVEX_SHAPES else nothing
     balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
+    mesh_balls = mesh_ball_functions(scalar) if family in ON_TRIANGLES else nothing
     field = field_contact_functions(scalar, ground_of(family)) if family in ROUND else nothing
     hulls = hull_contact_functions(scalar, ground_of(family)) if family in HULLS else nothing
     Data = Triangles if family in ON_TRIANGLES else wp.array2d(dtype=scalar)
@@ -94,6 +96,11 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                 geometries, packed, a, b, feature % INNER_BALL, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
                 slot_codes_b[slot, world], slot_witness[slot, world],
             )  # fmt: skip
+        if wp.static(family in ON_TRIANGLES):
+            if feature <= FIRST_BALL:
+                return mesh_balls.ball_contact(
+                    geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, data, world
+                )
         if wp.static(family in ROUND):
             return field.field_contact(
                 geometries, a, b, feature, pose_a, size_a, pose_b, size_b, data, world
@@ -229,6 +236,9 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                     geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
                 )
                 bounce = held_until(bounce, time)
+        if wp.static(family in ON_TRIANGLES):
+            if slot_feature[slot, world] <= FIRST_BALL:
+                bounce = scalar(0.0)
         apart = vec3()
         if wp.static(family != ON_PLANE):
             if time > scalar(0.0):

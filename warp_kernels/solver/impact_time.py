@@ -57,12 +57,12 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         impulse: wp.array2d(dtype=vec3),
         constraints: Constraints,
         bounces: Bounces,
-        qd_next: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
         # Data out
         lag: wp.array2d(dtype=scalar),
-        qd_path: wp.array2d(dtype=scalar),
+        qd_unstopped: wp.array2d(dtype=scalar),
     ):
-        """Compute qd_path, the velocity along which positions move [world, dof]."""
+        """Compute qd_unstopped, the velocity along which positions move before stops [world, dof]."""
         world = wp.tid()
         for k in range(lag.shape[0]):
             lag[k, world] = zero
@@ -76,7 +76,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         if late == 1:
             products.solve_pushes(world, paths, factor_l, factor_d, lag)
         for k in range(lag.shape[0]):
-            qd_path[world, k] = qd_next[world, k] - lag[k, world]
+            qd_unstopped[world, k] = qd_solved[world, k] - lag[k, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def path_adjoint(
@@ -90,9 +90,9 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         bounces: Bounces,
         # Adjoint in
-        qd_path_bar: wp.array2d(dtype=scalar),
+        qd_unstopped_bar: wp.array2d(dtype=scalar),
         # Adjoint out
-        qd_next_bar: wp.array2d(dtype=scalar),
+        qd_solved_bar: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
         bounces_bar: Bounces,
@@ -106,8 +106,8 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
             if bouncing_contact(constraint, world, constraints, bounces) >= 0:
                 late = 1
         for k in range(nv):
-            bar = qd_path_bar[world, k]
-            qd_next_bar[world, k] += bar
+            bar = qd_unstopped_bar[world, k]
+            qd_solved_bar[world, k] += bar
             lag_weight[k, world] = wp.where(late == 1, -bar, zero)
         if late == 0:
             return

@@ -29,6 +29,7 @@ from warp_kernels.collision.pairs import (
     CONVEX_SHAPES,
     FAMILIES,
     HULLS,
+    ON_TRIANGLES,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 
@@ -68,6 +69,21 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     pairs.sort(key=lambda pair: family_of(model, *pair))
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
+
+
+def free_bodies_on_meshes(model: Model, floating: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
+    """Return the free bodies that may touch static triangle meshes: their pairs of a geometry and a mesh, by link.
+
+    Args:
+        model: the model.
+        floating: links that move freely.
+    """
+    meshes = [g for g, geometry in enumerate(model.geometries) if geometry.type == codes.MESH and geometry.collides]
+    found: dict[int, list[tuple[int, int]]] = {int(link): [] for link in floating}
+    for g, geometry in enumerate(model.geometries):
+        if geometry.collides and geometry.link in found:
+            found[geometry.link] += [(g, mesh) for mesh in meshes if may_touch(model, g, mesh)]
+    return {link: pairs for link, pairs in found.items() if pairs}
 
 
 def default_max_contacts(model: Model, margin: float) -> int:
@@ -112,7 +128,7 @@ def most_contacts(model: Model, i: int, j: int) -> int:
     """Return the maximum number of contacts of a pair from :func:`candidate_pairs`."""
     types = _types(model, i, j)
     family, most = COLLISION_PAIRS[types]
-    has_inner_ball = family == CONVEX_SHAPES and codes.SPHERE not in types
+    has_inner_ball = family in (CONVEX_SHAPES, *ON_TRIANGLES) and codes.SPHERE not in types
     return most + has_inner_ball
 
 

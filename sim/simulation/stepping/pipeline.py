@@ -26,6 +26,7 @@ class Step(Stages):
     def forward(self) -> None:
         """Compute (q_next, qd_next) from (q, qd, tau, control)."""
         self.to_next_velocity()
+        self.stop()
         self.kinematics.integrate()
 
     def to_next_velocity(self) -> None:
@@ -51,6 +52,11 @@ class Step(Stages):
         self.impulses.apply()
         self.joint_damping.damp()
         self.impact_times.find_path()
+
+    def stop(self) -> None:
+        """Change qd_next and qd_path where they would carry a free body through a mesh; recorded on an active tape."""
+        if self.stops:
+            self.stops.find()
 
     def velocity_adjoint(self) -> None:
         """Propagate the adjoints of qd_next and qd_path to q, qd, tau, control and the parameters.
@@ -86,6 +92,7 @@ class Step(Stages):
         self.solver.find_responses()
         reached = [self.q, self.qd, self.tau, self.kinematics.subspace.worlds, self.qd_path, self.control]
         tape.record_func(self.velocity_adjoint, [array for array in reached if array.size])
+        self.stop()
 
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint, except for the last stage, whose result the adjoint

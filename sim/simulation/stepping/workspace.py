@@ -13,7 +13,7 @@ from sim.model.model import Model
 from sim.model.sensors import SENSOR_KINDS
 from sim.simulation.options import ContactMethod, hard_options
 from sim.simulation.stepping.activations import Activations
-from sim.simulation.stepping.collision import CollisionModel
+from sim.simulation.stepping.collision import CollisionModel, free_bodies_on_meshes
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
@@ -167,6 +167,16 @@ class Workspace(SolverChoice):
     def accelerating(self) -> bool:
         """Return whether the model has sensors of accelerations that differ from the change of velocity in a step."""
         return self.by_mujoco and any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self.model.sensors)
+
+    @property
+    def stopped(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the free bodies that static meshes may stop: their pairs of a geometry and a mesh, by link."""
+        return free_bodies_on_meshes(self.model, () if self.by_mujoco or not self.max_contacts else self.floating)
+
+    @property
+    def qd_unstopped(self) -> wp.array:
+        """The velocity along which positions move; a stage of stops has another."""
+        return self.qd_path
 
     @property
     def warm(self) -> bool:

@@ -9,7 +9,7 @@ import warp as wp
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.capsules import field_ball_functions, segment_functions
 from warp_kernels.collision.field.choice import TIE, choice_functions
-from warp_kernels.collision.field.contact import field_contact_functions
+from warp_kernels.collision.field.contact import PARTS, field_contact_functions
 from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
 from warp_kernels.collision.field.surface import surface_functions
@@ -73,7 +73,7 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
         data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Return up to four features within reach in ascending order, with -1 for missing ones.
+        """Return up to four features within reach in ascending order, with -1 for missing ones, and the least distance.
 
         The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
         fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
@@ -87,12 +87,17 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
         for stage in range(4):
             choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, body)
             if choice.feature < 0:
-                return choices.with_lead(found, stage, lead)
+                return choices.with_lead(found, stage, lead), deepest
             found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
-        return choices.with_lead(found, 4, lead)
+        return choices.with_lead(found, 4, lead), deepest
 
-    return SimpleNamespace(Data=Data, Drift=Drift, soonest=soonest, features=features)
+    @wp.func
+    def element_of(packed: PackedShapes, a: int, feature: int):
+        """Return the element of a feature."""
+        return feature // PARTS
+
+    return SimpleNamespace(Data=Data, Drift=Drift, soonest=soonest, features=features, element_of=element_of)

@@ -190,8 +190,8 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
     ):  # fmt: skip
-        """Return up to four features of a body and a field, which of the four touches, and the fraction of the step at
-        which they are.
+        """Return up to four features of a body and a field, which of the four touches, the fraction of the step at
+        which they are, and the least distance.
         """
         time, lead = touch_time(
             geometries, packed, a, b, start_a, size_a, start_b, size_b, data, world, motion_a, motion_b, offset_a,
@@ -203,11 +203,13 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             pose_a = touch.moved(start_a, time * motion_a, offset_a)
             pose_b = touch.moved(start_b, time * motion_b, offset_b)
         fast = reach - margin > margin
-        features = features_of(geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, reach, lead, fast)
+        features, least = features_of(
+            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, reach, lead, fast
+        )
         nearest = wp.int32(0)
         for k in range(4):
             if lead >= 0 and features[k] == lead:
                 nearest = k
-        return features, nearest, time
+        return features, nearest, time, least
 
-    return SimpleNamespace(touching_features=touching_features)
+    return SimpleNamespace(touching_features=touching_features, element_of=bodies.element_of)

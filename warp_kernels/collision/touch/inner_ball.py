@@ -179,4 +179,11 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         radius_a = ball_radius(geometries, packed, a, size_a)
         return gap > -wp.max(radius_a, ball_radius(geometries, packed, b, size_b))
 
-    return SimpleNamespace(is_needed=is_needed, spins=spins, ball_contact=ball_contact, is_before=is_before)
+    return SimpleNamespace(
+        ball_centre=ball_centre,
+        ball_radius=ball_radius,
+        is_needed=is_needed,
+        spins=spins,
+        ball_contact=ball_contact,
+        is_before=is_before,
+    )

@@ -129,7 +129,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
-        qd_next: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
@@ -146,10 +146,10 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
         """
         world = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
-            own = qd_next[world, k]
+            own = qd_solved[world, k]
             for d in range(paths.dof_depth[k]):
                 at = paths.dof_row_start[k] + d
-                own += factor_l[at, world] * qd_next[world, paths.ancestor[at]]
+                own += factor_l[at, world] * qd_solved[world, paths.ancestor[at]]
             iterate.work[k, world] = own
         for i in range(constraints.count[world]):
             # 1 / grip is R, the regularisation times W; zero for immovable rows.

@@ -22,7 +22,7 @@ class Damping(Stage):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        self.qd_solved = step.qd_next
+        self.qd_solved = wp.zeros_like(step.qd_next) if step.stopped else step.qd_next
         self.damping_loss: wp.array = step.device_model.none(step.scalar)
         self.damping_weight = self.damping_loss
 

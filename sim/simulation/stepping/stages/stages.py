@@ -19,6 +19,7 @@ from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.link_forces import LinkForces
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
+from sim.simulation.stepping.stages.stops import Stops
 from sim.simulation.stepping.stages.warm_start import WarmStart
 from sim.simulation.stepping.workspace import Stage, Workspace
 
@@ -42,6 +43,7 @@ class Stages(Workspace):
         impulses: velocities from impulses.
         solver: impulses of constraints.
         joint_damping: damping after the constraints.
+        stops: stops of free bodies at static meshes; None in models without both.
         sensors: forces and accelerations for sensors; None without such sensors.
         carried_q, carried_qd: adjoint of the state that the backward pass has reached.
         parameter_gradients: gradients of parameters by name.
@@ -66,6 +68,7 @@ class Stages(Workspace):
         self.impulses: Impulses = choose_impulses(self)(self)
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.joint_damping: Damping = type(self).damping_of(self)
+        self.stops: Stops | None = Stops(self) if self.stopped else None
         self.sensors: SensorStage | None = sensor_stage(self)
         self.solver.gather()
         self._stages = tuple(part for part in vars(self).values() if isinstance(part, Stage))

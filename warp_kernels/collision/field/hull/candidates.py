@@ -104,7 +104,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Return up to four features within reach in ascending order, with -1 for missing ones.
+        """Return up to four features within reach in ascending order, with -1 for missing ones, and the least distance.
 
         The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
         fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
@@ -114,20 +114,25 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         field = surface.field_of(geometries, b, size_b, data, world)
         bounds = bodies.bounds_of(data, field, hull, packed.vertices, reach)
         found = wp.vec4i(-1, -1, -1, -1)
-        if bounds.top < bounds.bottom:
-            return found
         chosen = mat33()
         deepest = scalar(0.0)
+        if bounds.top < bounds.bottom:
+            return found, deepest
         for stage in range(4):
             choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, hull, bounds, packed)
             if choice.feature < 0:
-                return choices.with_lead(found, stage, lead)
+                return choices.with_lead(found, stage, lead), deepest
             found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
-        return choices.with_lead(found, 4, lead)
+        return choices.with_lead(found, 4, lead), deepest
+
+    @wp.func
+    def element_of(packed: PackedShapes, a: int, feature: int):
+        """Return the element of a feature."""
+        return hulls.element_of(hulls.ranges_of(packed.extent[a], packed.edge_extent[a]), feature)
 
     return SimpleNamespace(
         Data=Data,
@@ -135,4 +140,5 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         radius_of=bodies.radius_of,
         soonest=soonest,
         features=features,
+        element_of=element_of,
     )
