@@ -1,4 +1,4 @@
-"""Environments for learning: batched, differentiable, in PyTorch; see docs/learning.md."""
+"""Batched, differentiable reinforcement-learning environments in PyTorch; see docs/learning.md."""
 
 from sim.envs.catalogue import TASKS, make, make_task
 from sim.envs.task import Task, TaskState

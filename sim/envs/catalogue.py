@@ -26,11 +26,11 @@ TASKS: dict[str, type[Task]] = {
 
 
 def make_task(name: str, **options: Any) -> Task:
-    """A task by name, see :func:`make`.
+    """Make a task by its name, see :func:`make`.
 
     Args:
         name: one of :data:`TASKS`; "Pendulum-3" is a pendulum with three links.
-        **options: of the task's class.
+        **options: options of the task's class.
 
     Raises:
         ModelError: for an unknown name or option.
@@ -66,18 +66,18 @@ def make(
     threads: int | None = None,
     **options: Any,
 ) -> VectorEnv:
-    """Many environments of a task that is known by name; see :class:`sim.envs.VectorEnv` for the arguments.
+    """Make a batch of environments of a task by its name; see :class:`sim.envs.VectorEnv` for the arguments.
 
     Args:
         name: see :func:`make_task`; ``sim.envs.TASKS`` lists the tasks.
-        num_envs: how many environments.
+        num_envs: number of environments.
         device: "cpu" or "cuda:0".
-        seed: of all random numbers.
+        seed: seed of all random numbers.
         differentiable: keep the history of states, so that rewards have gradients.
         autoreset_mode: "same_step", "next_step" or "disabled".
-        adjoint_clip: largest norm of the gradient that a step hands to the step before.
+        adjoint_clip: maximum norm of the gradient propagated from a step to the previous step.
         threads: CPU threads.
-        **options: of the task, such as ``dtype``.
+        **options: options of the task, such as ``dtype``.
 
     Raises:
         ModelError: for an unknown name or options out of range.

@@ -1,4 +1,4 @@
-"""A task: its model, where episodes begin, what is observed and rewarded, and when they end; with checks of these."""
+"""Tasks: model, initial states, observations, rewards and ends of episodes; with checks of these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True)
 class TaskState:
-    """Where the episodes of n environments are.
+    """States of the episodes of n environments.
 
     Attributes:
         q: joint coordinates [n, nq].
         qd: joint velocities [n, nv].
-        steps: how many environment steps each episode is old [n], int64.
-        data: what else a task keeps for each environment, such as a target, [n, ...] by name.
-        act: states of actuators that have one [n, na]; None for zeros where episodes begin, and where there are none.
+        steps: age of each episode in environment steps [n], int64.
+        data: a task's further data for each environment, such as a target, [n, ...] by name.
+        act: states of actuators that have one [n, na]; None without any, and for zeros in initial states.
 
     Example:
         >>> import sim.envs
@@ -40,28 +40,30 @@ class TaskState:
     act: torch.Tensor | None = None
 
     def detach(self) -> "TaskState":
-        """The same numbers without their history."""
+        """Return the same values without their history."""
         data = {name: value.detach() for name, value in self.data.items()}
         act = None if self.act is None else self.act.detach()
         return TaskState(self.q.detach(), self.qd.detach(), self.steps, data, act)
 
     def clone(self) -> "TaskState":
-        """The same numbers in memory of their own, without their history."""
+        """Return a copy in new memory, without history."""
         cut = self.detach()
         data = {name: value.clone() for name, value in cut.data.items()}
         act = None if cut.act is None else cut.act.clone()
         return TaskState(cut.q.clone(), cut.qd.clone(), cut.steps.clone(), data, act)
 
     def with_states(self, states: Sequence[torch.Tensor], steps: torch.Tensor | None = None) -> "TaskState":
-        """With other q, qd and, where actuators have states, act, and perhaps another age."""
+        """Return the state with other q, qd and, if actuators have states, act, and optionally another age."""
         q, qd = states[:2]
         act = states[2] if len(states) > 2 else None
         return TaskState(q, qd, self.steps if steps is None else steps, self.data, act)
 
     def with_rows(self, rows: torch.Tensor, others: "TaskState") -> "TaskState":
-        """With the states of some environments in place of those at these rows [k], whose history ends here."""
+        """Return the state with these rows [k] replaced by the states of other environments, whose history ends
+        here.
+        """
         if self.data.keys() != others.data.keys():
-            raise ModelError(f"a state has the data {sorted(others.data)}; those before had {sorted(self.data)}")
+            raise ModelError(f"a state has the data {sorted(others.data)}, but earlier ones had {sorted(self.data)}")
         data = {name: value.index_copy(0, rows, others.data[name]) for name, value in self.data.items()}
         names = ["q", "qd", "steps"] if self.act is None else ["q", "qd", "steps", "act"]
         arrays = {name: getattr(self, name).index_copy(0, rows, getattr(others, name)) for name in names}
@@ -69,10 +71,10 @@ class TaskState:
 
 
 class Task(ABC):
-    """A task for a batch of worlds. Derive from it for one of your own; docs/learning.md does it in 40 lines.
+    """A task for a batch of worlds. Derive from it for your own; docs/learning.md does it in 40 lines.
 
-    All methods work on n environments at once, n being all of them or those that begin again, and are plain PyTorch on
-    the tensors' device: gradients pass through observation, reward and inputs by autograd.
+    All methods work on a batch of n environments, all of them or those being reset, and are plain PyTorch on the
+    tensors' device: gradients pass through observation, reward and inputs by autograd.
 
     Args:
         dtype: "float32" or "float64".
@@ -80,13 +82,13 @@ class Task(ABC):
     Attributes:
         dt: time step of the simulation [s].
         frame_skip: steps for each action.
-        integrator: of the simulator, see :class:`sim.Simulator`.
-        state_limit: largest coordinate and velocity; an episode that goes beyond ends as one whose state isn't finite.
+        integrator: integrator of the simulator, see :class:`sim.Simulator`.
+        state_limit: largest coordinate and velocity; an episode that exceeds it ends as not finite.
         max_episode_length: environment steps after which an episode is truncated.
-        time_is_final: whether nothing follows an episode whose time is over, as where the reward comes at the end and
-            the time is observed. Otherwise the last state of a truncated episode has a value like any other.
-        action_low: least action, one number or one for each entry.
-        action_high: greatest action, likewise. What an actuator gets is clamped between both.
+        time_is_final: True if the end of an episode's time is terminal, such as with a reward at the end and an
+            observed time. Otherwise the last state of a truncated episode has a value like any other.
+        action_low: smallest action, one number or one for each entry.
+        action_high: largest action, likewise. Actuator inputs are clamped between both.
         dtype: as given.
 
     Example:
@@ -112,58 +114,59 @@ class Task(ABC):
 
     @property
     def step_dt(self) -> float:
-        """Time of an action [s]."""
+        """Duration of an action [s]."""
         return self.dt * self.frame_skip
 
     @abstractmethod
     def model(self) -> Model:
-        """The model of one world, of this task's dtype. It is called once."""
+        """Return the model of one world, of this task's dtype. It is called once."""
 
     def contact(self) -> ContactMethod:
-        """Options of the contact solver."""
+        """Return options of the contact solver."""
         return ModelContact()
 
     def num_actions(self, model: Model) -> int:
-        """How many numbers an action has; by default one for each actuator."""
+        """Return the size of an action. Default: one entry for each actuator."""
         return model.nu
 
     @abstractmethod
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
-        """Where n episodes begin, with ``steps`` of zero, on the generator's device."""
+        """Sample initial states of n episodes, with ``steps`` of zero, on the generator's device."""
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What drives the model for one action, ``tau`` [n, nv] and ``control`` [n, nu], or one of them.
+        """Return the model's inputs for one action: ``tau`` [n, nv], ``control`` [n, nu], or both.
 
         Args:
             state: the state before.
-            action: [n, num_actions], clamped to ``action_low`` and ``action_high``, not to the actuators' ranges.
+            action: actions [n, num_actions], clamped to ``action_low`` and ``action_high``, not to the actuators'
+                ranges.
         """
         return {"control": action}
 
     @abstractmethod
     def observe(self, state: TaskState) -> torch.Tensor:
-        """What a policy sees [n, num_observations]."""
+        """Return a policy's observations [n, num_observations]."""
 
     @abstractmethod
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
-        """Reward of a step [n].
+        """Return the reward of a step [n].
 
         Args:
             before: the state before.
-            action: [n, num_actions], as given: not clamped.
+            action: actions [n, num_actions], as given: not clamped.
             after: the state after; its ``steps`` are one more.
         """
 
     def terminated(self, state: TaskState) -> torch.Tensor:
-        """Which episodes have failed [n], bool. Those whose state isn't finite always have."""
+        """Return a mask of the episodes that have failed [n], bool. Non-finite states always count as failed."""
         return torch.zeros(len(state.q), dtype=torch.bool, device=state.q.device)
 
     def is_final(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
-        """After which steps nothing follows [n]: failures, and ends by time where :attr:`time_is_final`."""
+        """Return a mask of terminal steps [n]: failures, and ends by time if :attr:`time_is_final`."""
         return terminated | truncated if self.time_is_final else terminated
 
     def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-        """Parameters of the simulator for n episodes that begin, ``[n, count, ...]`` by name; always the same names.
+        """Return parameters of the simulator for n new episodes, ``[n, count, ...]`` by name; always the same names.
 
         :data:`sim.model.parameters.PARAMETERS` lists them: mass, friction, damping, gravity, actuator_gear ...
         """
@@ -176,22 +179,22 @@ class Task(ABC):
         data: Mapping[str, torch.Tensor] | None = None,
         act: torch.Tensor | None = None,
     ) -> TaskState:
-        """The state of episodes that begin with these coordinates [n, nq], velocities [n, nv] and actuator states."""
+        """Return the state of new episodes with these coordinates [n, nq], velocities [n, nv] and actuator states."""
         return TaskState(q, qd, torch.zeros(len(q), dtype=torch.int64, device=q.device), data or {}, act)
 
     def uniform(self, shape: Sequence[int], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
-        """Random numbers between two, of the task's dtype, on the generator's device."""
+        """Return uniform random numbers between two bounds, of the task's dtype, on the generator's device."""
         numbers = torch.rand(*shape, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
         return low + (high - low) * numbers
 
     def normal(self, shape: Sequence[int], generator: torch.Generator, deviation: float) -> torch.Tensor:
-        """Normally distributed random numbers about zero, likewise."""
+        """Return normally distributed random numbers about zero, likewise."""
         numbers = torch.randn(*shape, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
         return deviation * numbers
 
 
 def require_settings(task: Task, num_actions: object) -> None:
-    """Raise ModelError for numbers of a task that are none, or out of range, and of actions."""
+    """Raise ModelError for invalid or out-of-range settings of a task, including action bounds."""
     name = type(task).__name__
     for what, value in (("frame_skip", task.frame_skip), ("num_actions", num_actions)):
         if not is_whole(value, 1):
@@ -201,7 +204,7 @@ def require_settings(task: Task, num_actions: object) -> None:
 
 
 def bound_of(task: Task, what: str, num_actions: int, device: torch.device) -> torch.Tensor:
-    """A bound of actions [num_actions]. Raises ModelError where it is something else."""
+    """Return a bound of actions [num_actions]. Raises ModelError for anything else."""
     name, given = type(task).__name__, getattr(task, what)
     try:
         bound = torch.as_tensor(given, dtype=DTYPES[task.dtype], device=device)
@@ -213,7 +216,7 @@ def bound_of(task: Task, what: str, num_actions: int, device: torch.device) -> t
 
 
 def require_state(said: str, state: TaskState, count: int, model: Model) -> None:
-    """Raise ModelError, beginning with what is ``said``, for a state that isn't one of this many environments."""
+    """Raise ModelError, starting with ``said``, for a state that isn't one of this number of environments."""
     given = {"q": state.q, "qd": state.qd, "act": state.act}
     expected = {"q": (count, model.nq), "qd": (count, model.nv), "act": (count, model.na) if model.na else None}
     require_type(f"what {said} as data", state.data, Mapping, "a dictionary")

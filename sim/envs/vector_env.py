@@ -1,4 +1,4 @@
-"""VectorEnv: many environments of one task, stepped together, with gradients through the steps."""
+"""VectorEnv: a batch of environments of one task, stepped together, with gradients through the steps."""
 
 import functools
 import importlib
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
-INPUTS = frozenset({"tau", "control"})  # what drives a model
+INPUTS = frozenset({"tau", "control"})  # a model's inputs
 KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """What an environment remembers beside the state.
+    """Bookkeeping of an environment besides the state.
 
     Attributes:
-        ended: which episodes are over and wait to begin again [num_envs].
+        ended: mask of the episodes that are over and wait for a reset [num_envs].
         returns: sum of the rewards of each episode [num_envs], without history.
     """
 
@@ -56,29 +56,29 @@ class VectorEnv:
 
     Args:
         task: the task.
-        num_envs: how many environments.
-        device: "cpu" or "cuda:0"; None for Warp's current one.
-        seed: of all random numbers; None for a random one.
+        num_envs: number of environments.
+        device: "cpu" or "cuda:0". Default: Warp's current one.
+        seed: seed of all random numbers. Default: a random one.
         differentiable: keep the history of states, so that rewards have gradients.
-        autoreset_mode: what happens where an episode ends, with gymnasium's meanings. "same_step": it begins again
-            within the step, whose observation is the first of the next episode; ``info["final_obs"]`` is the last of
-            the one that ended. "next_step": the next step begins it, ignores its action and rewards nothing.
-            "disabled": :meth:`reset` does, with a ``reset_mask``.
-        adjoint_clip: largest norm of the gradient that each environment hands from one step to the step before, see
-            :func:`sim.torch.clip_adjoint`. What a step's reward says of the state after it isn't clipped. Biased; off
-            by default.
-        threads: CPU threads; None for as many as there are cores that the process may use.
+        autoreset_mode: gymnasium's modes at an episode's end. "same_step": it is reset within the step, whose
+            observation is the first of the next episode; ``info["final_obs"]`` is the last of the one that ended.
+            "next_step": the next step resets it, ignores its action and gives a reward of zero. "disabled": call
+            :meth:`reset` with a ``reset_mask``.
+        adjoint_clip: maximum norm of the gradient that each environment propagates from one step to the previous step,
+            see :func:`sim.torch.clip_adjoint`. The gradient of a step's reward in the state after it isn't clipped.
+            Biased. Default: off.
+        threads: CPU threads. Default: the number of cores that the process may use.
 
     Attributes:
         task: as given.
         simulator: the simulator with all worlds.
-        num_observations, num_actions: sizes of what goes out and in.
+        num_observations, num_actions: sizes of observations and actions.
         action_low, action_high: bounds of actions [num_actions].
         generator: the source of all random numbers.
         differentiable: as given; may be set.
 
     Raises:
-        ModelError: for options out of range, and by the methods for wrong shapes and a step before a reset.
+        ModelError: for options out of range, and in the methods for wrong shapes and a step before a reset.
 
     Example:
         >>> import torch
@@ -133,9 +133,9 @@ class VectorEnv:
         if not bool((self.action_low <= self.action_high).all()):
             raise ModelError(
                 f"{type(task).__name__}: action_low is {self.action_low.tolist()}, but action_high "
-                f"{self.action_high.tolist()}; no entry may be greater in action_low"
+                f"{self.action_high.tolist()}; no entry of action_low may be greater"
             )
-        # A first look at the task, with random numbers of its own, so that a seed's episodes don't depend on it.
+        # A trial of the task, with separate random numbers, so that it doesn't affect a seed's episodes.
         probe = self._first_states(1, torch.Generator(self.device))
         seen = task.observe(probe)
         self.num_observations = int(seen.shape[-1]) if isinstance(seen, torch.Tensor) and seen.dim() else 0
@@ -145,7 +145,7 @@ class VectorEnv:
         self._random_parameters: dict[str, torch.Tensor] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle holds: the present state without its history, which PyTorch can't copy."""
+        """Return the content of a copy or pickle: the present state without its history, which PyTorch can't copy."""
         return {**self.__dict__, "_state": self._state and self._state.detach()}
 
     def __repr__(self) -> str:
@@ -153,13 +153,13 @@ class VectorEnv:
 
     @property
     def device(self) -> torch.device:
-        """Where all tensors are."""
+        """Device of all tensors."""
         device = self.simulator.device
         return torch.device("cpu") if device.is_cpu else torch.device(f"cuda:{device.ordinal}")
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of all numbers."""
+        """Dtype of all numbers."""
         return DTYPES[self.task.dtype]
 
     @property
@@ -169,23 +169,23 @@ class VectorEnv:
 
     @property
     def step_dt(self) -> float:
-        """Time of a step of the environment [s]."""
+        """Duration of a step of the environment [s]."""
         return self.task.step_dt
 
     @property
     def frame_skip(self) -> int:
-        """Steps of the simulator in one of the environment."""
+        """Steps of the simulator per step of the environment."""
         return self.task.frame_skip
 
     @functools.cached_property
     def single_observation_space(self) -> "gymnasium.spaces.Box":
-        """The space of one environment's observations, of gymnasium. Raises ModelError where that isn't installed."""
+        """Gymnasium space of one environment's observations. Raises ModelError if gymnasium isn't installed."""
         spaces = _gymnasium_spaces("single_observation_space")
         return spaces.Box(-np.inf, np.inf, (self.num_observations,), np.dtype(self.task.dtype))
 
     @functools.cached_property
     def single_action_space(self) -> "gymnasium.spaces.Box":
-        """The space of one environment's actions, likewise."""
+        """Gymnasium space of one environment's actions, likewise."""
         dtype = np.dtype(self.task.dtype)
         low, high = (bound.cpu().numpy().astype(dtype) for bound in (self.action_low, self.action_high))
         return _gymnasium_spaces("single_action_space").Box(low, high, dtype=dtype)
@@ -199,7 +199,7 @@ class VectorEnv:
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
-        """How many steps each episode is old [num_envs]; may be set, so that episodes don't all end at once."""
+        """Age of each episode in steps [num_envs]; may be set, so that episodes don't all end in the same step."""
         return self.state.steps
 
     @episode_length_buf.setter
@@ -209,7 +209,7 @@ class VectorEnv:
         if steps.shape != (self.num_envs,):
             raise ModelError(f"episode_length_buf has shape {tuple(steps.shape)}; expected ({self.num_envs},)")
         if steps.is_floating_point() or steps.is_complex() or bool((steps < 0).any()):
-            raise ModelError("episode_length_buf counts steps; it must hold whole numbers, not negative")
+            raise ModelError("episode_length_buf counts steps; its entries must be whole numbers, not negative")
         self._state = replace(self.state, steps=steps.to(self.state.steps))
 
     # ---- episodes ------------------------------------------------------------------------------------------------
@@ -219,12 +219,12 @@ class VectorEnv:
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Begin episodes.
+        """Reset episodes.
 
         Args:
-            seed: of all random numbers from here on; None goes on with those at hand.
-            options: ``{"reset_mask": mask}`` begins only those where the mask [num_envs] is true; the others stay as
-                they are, bit for bit. There are no other options.
+            seed: seed of all random numbers from here on. Default: continue the present sequence.
+            options: ``{"reset_mask": mask}`` resets only those where the mask [num_envs] is true; the others stay bit
+                for bit the same. There are no other options.
 
         Returns:
             observations of all environments [num_envs, num_observations] and an empty dictionary.
@@ -232,7 +232,7 @@ class VectorEnv:
         require_type("reset: options", options or {}, Mapping, "a dictionary")
         for name in options or {}:
             if name != "reset_mask":
-                raise ModelError(f"reset: there is no option '{name}'; there is reset_mask")
+                raise ModelError(f"reset: unknown option '{name}'; the only option is reset_mask")
         if seed is not None:
             self._seed(seed)
         mask = (options or {}).get("reset_mask")
@@ -249,7 +249,7 @@ class VectorEnv:
                 )
             rows = rows[mask]
         if self._state is None and len(rows) < self.num_envs:
-            raise ModelError("reset_mask leaves environments out that have never begun; call reset() without it first")
+            raise ModelError("reset_mask excludes environments that were never reset; call reset() without it first")
         if len(rows):
             self._begin(rows)
         return self._observe().clone(), {}
@@ -259,15 +259,14 @@ class VectorEnv:
         """Apply an action for ``frame_skip`` steps.
 
         Args:
-            action: [num_envs, num_actions]. What the actuators get is clamped to the bounds.
+            action: actions [num_envs, num_actions]. Actuator inputs are clamped to the bounds.
 
         Returns:
             observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
-            dictionary: ``final_obs``, the observation before any reset; ``final_mask``, where an episode has ended;
-            ``not_finite``, where it ended since the state wasn't finite or was beyond the task's ``state_limit``;
-            ``episode_return`` and ``episode_length`` so far, zero in a step that only begins an episode. An environment
-            that went bad keeps its last good state in ``final_obs``, is rewarded with zero, and adds nothing to any
-            gradient.
+            dictionary: ``final_obs``, the observation before any reset; ``final_mask``, true for an ended episode;
+                ``not_finite``, true if it ended because the state wasn't finite or exceeded the task's ``state_limit``;
+            ``episode_return`` and ``episode_length`` so far, zero in a step that only resets. A bad environment keeps
+            its last good state in ``final_obs``, gets a reward of zero, and adds nothing to any gradient.
         """
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
@@ -278,7 +277,7 @@ class VectorEnv:
         self._state = self.state.detach()
 
     def get_state(self) -> dict[str, Any]:
-        """All that decides what follows, as tensors: states, episodes, parameters and random numbers."""
+        """Return everything that determines the future, as tensors: states, episodes, parameters and random numbers."""
         state = self.state.clone()
         return {
             "q": state.q,
@@ -294,10 +293,12 @@ class VectorEnv:
 
     @outside_inference
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to what :meth:`get_state` has returned, bit for bit; without history. Raises ModelError otherwise."""
-        require_type("set_state: state", state, Mapping, "what get_state has returned")
+        """Restore the result of :meth:`get_state`, bit for bit; without history. Raises ModelError for anything
+        else.
+        """
+        require_type("set_state: state", state, Mapping, "the result of get_state")
         if missing := [name for name in KEPT if name not in state]:
-            raise ModelError(f"set_state: the state lacks '{missing[0]}'; give what get_state has returned")
+            raise ModelError(f"set_state: the state lacks '{missing[0]}'; give the result of get_state")
         given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act"))
         said, episodes = "set_state: the state has", Episodes(state["ended"], state["returns"])
         require_state(said, given, self.num_envs, self.simulator.model)
@@ -312,15 +313,15 @@ class VectorEnv:
         self._set_parameters()
 
     def render(self, worlds: tuple[int, ...] = (0,), width: int = 640, height: int = 480, **options: Any) -> np.ndarray:
-        """A picture of some worlds side by side, uint8 [height, width, 3].
+        """Render an image of some worlds next to each other, uint8 [height, width, 3].
 
-        From one picture to the next the camera stays where it is, and goes along with what leaves its sight.
+        The camera stays fixed between images, and follows only what leaves its view.
 
         Args:
-            worlds: their numbers.
-            width: of the picture [pixels].
-            height: of the picture [pixels].
-            **options: of :func:`sim.render.render_frames`, such as a ``camera`` of one's own.
+            worlds: indices of the worlds.
+            width: width of the image [pixels].
+            height: height of the image [pixels].
+            **options: options of :func:`sim.render.render_frames`, such as a ``camera``.
         """
         model = self.simulator.model
         require_type("render: worlds", worlds, Iterable, "a list of numbers")
@@ -329,7 +330,7 @@ class VectorEnv:
             raise ModelError("render: worlds is empty; name at least one")
         for world in chosen:
             if not (is_whole(world, 0) and world < self.num_envs):
-                raise ModelError(f"render: there is no world {world!r}; they go from 0 to {self.num_envs - 1}")
+                raise ModelError(f"render: world {world!r} is out of range; worlds go from 0 to {self.num_envs - 1}")
         q = self.state.q.detach()[chosen].cpu().numpy()
         poses = forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
         check_size(width, height)
@@ -351,7 +352,7 @@ class VectorEnv:
         if self.autoreset_mode == "disabled" and bool(waiting.any()):
             row = int(waiting.nonzero()[0, 0])
             raise ModelError(
-                f'environment {row} has ended, and autoreset_mode is "disabled"; begin it again with '
+                f'environment {row} has ended, and autoreset_mode is "disabled"; reset it with '
                 'reset(options={"reset_mask": mask})'
             )
         lost = action.isnan().any(dim=1)
@@ -380,16 +381,22 @@ class VectorEnv:
         if bool(begins.any()):
             self._begin(begins.nonzero()[:, 0])
             observation = self._observe()
-        return observation.clone(), reward, terminated, truncated, info  # apart from final_obs, if it is changed
+        return (
+            observation.clone(),
+            reward,
+            terminated,
+            truncated,
+            info,
+        )  # separate from final_obs, in case it is modified
 
     def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
-        """The state after an action, and which environments went bad, or are ``lost``: they stay where they were."""
+        """Return the state after an action, and masks of bad worlds and of ``lost`` ones: those keep their state."""
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
         if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
             said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
             raise ModelError(f"{type(self.task).__name__}.inputs returned {said}; expected 'tau', 'control' or both")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotFiniteWarning)  # said by terminated and info["not_finite"]
+            warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
@@ -403,19 +410,19 @@ class VectorEnv:
         return before.with_states(states, before.steps + 1), bad
 
     def _observe(self) -> torch.Tensor:
-        """What is observed of the present state."""
+        """Return the observation of the present state."""
         seen = self._returned("observe", self.task.observe(self.state), (self.num_envs, self.num_observations))
         return seen.to(self.dtype)
 
     def _returned(
         self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
     ) -> torch.Tensor:
-        """What a method of the task returned; raises ModelError where it is something else than it must be."""
+        """Return a task method's result; raises ModelError if it has a wrong type or shape."""
         require_tensor(f"what {type(self.task).__name__}.{method} returned", value, shape, dtype)
         return value
 
     def _begin(self, rows: torch.Tensor) -> None:
-        """Begin the episodes of these environments [k]."""
+        """Reset the episodes of these environments [k]."""
         count = len(rows)
         parameters, known = self.task.randomise(count, self.generator), self._random_parameters
         said = f"what {type(self.task).__name__}.randomise returned"
@@ -423,7 +430,7 @@ class VectorEnv:
         for name, value in parameters.items():
             require_tensor(f"{said} for '{name}'", value, (count, *getattr(value, "shape", ())[1:]))
         if self._state is not None and parameters.keys() != known.keys():
-            raise ModelError(f"{said} is {sorted(parameters)}, before {sorted(known)}; return the same names always")
+            raise ModelError(f"{said} is {sorted(parameters)}, before {sorted(known)}; always return the same names")
         first = self._first_states(count, self.generator)
         self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
@@ -437,7 +444,7 @@ class VectorEnv:
             self._set_parameters()
 
     def _first_states(self, count: int, generator: torch.Generator) -> TaskState:
-        """Where episodes begin, with the states of actuators, which are zero unless the task says otherwise."""
+        """Return initial states, with states of actuators, which are zero unless the task sets them."""
         first = self.task.sample_state(count, generator)
         require_type(
             f"what {type(self.task).__name__}.sample_state returned",
@@ -475,7 +482,7 @@ class VectorEnv:
 
 
 def _gymnasium_spaces(asked: str) -> Any:
-    """Its module of spaces."""
+    """Return gymnasium's module of spaces."""
     try:
         return importlib.import_module("gymnasium.spaces")
     except ModuleNotFoundError:

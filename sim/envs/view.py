@@ -1,4 +1,4 @@
-"""Where pictures of an environment are taken from: a camera that stays, and goes along with what travels."""
+"""Cameras for images of an environment: fixed, and following a model that travels."""
 
 import numpy as np
 import warp as wp
@@ -9,18 +9,18 @@ from sim.render.frames import grid_offsets
 from sim.render.view import Camera, Marker, fit_worlds_camera, visible_points
 from warp_kernels.types import REVOLUTE
 
-POSTURES = 24  # random ones, which tell how much room a model takes
-MARGIN = 0.05  # of that room, on each side
-APART = 1.1  # of worlds side by side, relative to the box of one
+POSTURES = 24  # random ones, to estimate a model's extent
+MARGIN = 0.05  # of that extent, on each side
+APART = 1.1  # of adjacent worlds, relative to the box of one
 
 
 class View:
-    """A box that has room for all that the joints can do. It moves no farther than it must to hold what is seen.
+    """A box that contains all reachable postures. It moves no farther than needed to contain the visible worlds.
 
-    In pictures that each have a camera of their own, a pendulum that swings would grow and shrink.
+    With a separate camera for each image, a swinging pendulum would grow and shrink.
 
     Args:
-        model: what is seen.
+        model: the model to show.
     """
 
     def __init__(self, model: Model):
@@ -30,11 +30,11 @@ class View:
         self._low, self._size = points.min(axis=0) - MARGIN * room, (1.0 + 2.0 * MARGIN) * room
 
     def camera(self, poses: np.ndarray, aspect: float) -> tuple[Camera, float]:
-        """The camera for a picture, and the distance between worlds that stand side by side [m].
+        """Return the camera for an image, and the distance between adjacent worlds [m].
 
         Args:
-            poses: of the links of the worlds that are shown [num_worlds, num_links, 7].
-            aspect: width / height of the picture.
+            poses: poses of the links of the visible worlds [num_worlds, num_links, 7].
+            aspect: width / height of the image.
         """
         points = visible_points(self._model, poses)
         low, high = points.min(axis=0), points.max(axis=0)
@@ -48,7 +48,9 @@ class View:
 
 
 def _postures(model: Model) -> np.ndarray:
-    """Coordinates with joints anywhere in their ranges [POSTURES, nq]; slides without an end stay where they begin."""
+    """Return coordinates with joints anywhere in their ranges [POSTURES, nq]; slides without limits keep their initial
+    value.
+    """
     rng = np.random.default_rng(0)
     q = np.repeat(model.q0[None], POSTURES, axis=0)
     for dof in np.flatnonzero(model.dof_q >= 0):

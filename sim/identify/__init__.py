@@ -1,4 +1,6 @@
-"""Parameters of a robot from its logs, and what a log can't tell; see docs/identify.md."""
+"""Identification of a robot's parameters from logs, including which ones the data doesn't determine; see
+docs/identify.md.
+"""
 
 from sim.identify.base_parameters import BaseParameters, base_parameters, robot_base_parameters
 from sim.identify.estimate import Estimate

@@ -1,4 +1,4 @@
-"""Which combinations of parameters a motion's joint forces determine, by QR with column pivoting."""
+"""Base parameters: the combinations that a motion's joint forces determine, by QR with column pivoting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from sim.torch.robot.joint_ranges import range_to_try
 from sim.torch.robot.robot import Robot
 from warp_kernels import types as codes
 
-# Of what counts as zero, relative to the largest, with columns scaled to unit length, and the same in single precision.
+# Zero tolerance, relative to the largest, with columns scaled to unit length; in double and in single precision.
 TOLERANCE, SINGLE_TOLERANCE = 1e-8, 3e-4
-SHOWN = 1e-6  # coefficients below it are left out in words
+SHOWN = 1e-6  # coefficients below it are omitted in words
 
 
 @dataclass(frozen=True)
 class BaseParameters:
-    """The combinations of parameters that a regressor determines: the base parameters of a robot.
+    """The combinations of parameters that a regressor determines: a robot's base parameters.
 
     They are ``combinations @ parameters``, and the regressor is ``regressor[:, chosen] @ combinations`` (Gautier,
     *Numerical calculation of the base inertial parameters of robots*, 1991).
 
     Attributes:
-        names: of all parameters [n].
-        chosen: the columns that are independent [rank].
-        combinations: [rank, n]; 1 at the chosen parameter, and the shares of those that follow from it.
-        condition: condition number of the independent columns, scaled to unit length; the errors of the torques may
-            grow by as much.
-        alone: parameters that are determined by themselves.
+        names: names of all parameters [n].
+        chosen: the independent columns [rank].
+        combinations: coefficients [rank, n]; 1 at the chosen parameter, the others those of the dependent ones.
+        condition: condition number of the independent columns, scaled to unit length; the largest amplification of
+            torque errors.
+        alone: parameters that are determined individually.
         never: parameters without any effect.
 
     Example:
@@ -57,7 +57,7 @@ class BaseParameters:
         return len(self.chosen)
 
     def words(self) -> list[str]:
-        """One line for each combination, such as "Izz of forearm + 1 Iyy of upper arm"."""
+        """Return one line for each combination, such as "Izz of forearm + 1 Iyy of upper arm"."""
         lines = []
         for column, row in zip(self.chosen, self.combinations, strict=True):
             others = [k for k in np.flatnonzero(np.abs(row) > SHOWN) if k != column]
@@ -76,16 +76,16 @@ class BaseParameters:
 
 
 def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | None = None) -> BaseParameters:
-    """The combinations that a regressor determines.
+    """Compute the combinations that a regressor determines.
 
     Args:
         regressor: rows of all samples and joints [rows, n], best divided by the noise of each joint.
-        names: of its columns [n].
-        tolerance: what counts as zero, relative to the largest. Default: 1e-8, and 3e-4 for numbers in float32, where
-            less is rounding.
+        names: names of its columns [n].
+        tolerance: zero tolerance, relative to the largest. Default: 1e-8, and 3e-4 for float32, above its rounding
+            errors.
 
     Raises:
-        ModelError: for fewer rows than columns, a wrong number of names, what holds no numbers, a tolerance that isn't
+        ModelError: for fewer rows than columns, a wrong number of names, non-numeric values, a tolerance that isn't
             between 0 and 1, and a regressor of zeros.
 
     Example:
@@ -109,12 +109,12 @@ def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | Non
     if columns != len(names):
         raise ModelError(f"the regressor has {columns} columns, but there are {len(names)} names")
     if rows < columns:
-        raise ModelError(f"the regressor has {rows} rows and {columns} columns; it needs more samples")
+        raise ModelError(f"the regressor has {rows} rows and {columns} columns; give more samples")
     norms = np.linalg.norm(regressor, axis=0)
     used = np.flatnonzero(norms > tolerance * norms.max(initial=0.0))
     if not len(used):
-        raise ModelError("the regressor has no column other than zero: no parameter has an effect")
-    # An orthogonal change of the rows first: what follows is then independent of the number of samples.
+        raise ModelError("all columns of the regressor are zero: no parameter has an effect")
+    # An orthogonal transformation of the rows first: the rest is then independent of the number of samples.
     triangle: np.ndarray = np.asarray(np.linalg.qr(regressor[:, used] / norms[used], mode="r"))
     factor, order = scipy.linalg.qr(triangle, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(factor))
@@ -137,16 +137,17 @@ def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | Non
 def robot_base_parameters(
     model: Robot | Model, *, joint_columns: Sequence[str] = (), samples: int = 200, seed: int = 0
 ) -> BaseParameters:
-    """What any motion of a robot could determine, from random states. See :func:`base_parameters`.
+    """Compute the base parameters that motions of a robot can determine, from random states. See
+    :func:`base_parameters`.
 
     Args:
-        model: the robot. Its numbers are looked at in float64, also where it is in float32.
+        model: the robot; its values are converted to float64.
         joint_columns: as for :func:`torque_regressor`.
         samples: number of random states.
         seed: seed of the states.
 
     Raises:
-        ModelError: for a robot without a joint that moves, a wrong name, number of samples or seed, and for too few
+        ModelError: for a robot without a moving joint, a wrong name, number of samples or seed, and for too few
             samples.
 
     Example:
@@ -166,7 +167,7 @@ def robot_base_parameters(
     """
     robot = as_double(model)
     if not robot.nv:
-        raise ModelError("no joint of the robot moves, so there are no joint forces to tell anything")
+        raise ModelError("no joint of the robot moves, so no joint forces determine parameters")
     if not (is_whole(samples, 1) and is_whole(seed, 0)):
         raise ModelError(f"samples {samples!r}, seed {seed!r}: expected whole numbers, at least 1 and at least 0")
     q, qd, qdd = random_states(robot.model, samples, seed)
@@ -176,7 +177,7 @@ def robot_base_parameters(
 
 
 def random_states(model: Model, samples: int, seed: int) -> tuple[Any, Any, Any]:
-    """Random q [samples, nq], qd and qdd [samples, nv], within limits where there are any."""
+    """Return random q [samples, nq], qd and qdd [samples, nv], within limits where they exist."""
     rng = np.random.default_rng(seed)
     limits = (torch.from_numpy(model.parameters[name]) for name in ("lower_limit", "upper_limit"))
     lower, upper = (bound.numpy() for bound in range_to_try(*limits))
@@ -191,6 +192,6 @@ def random_states(model: Model, samples: int, seed: int) -> tuple[Any, Any, Any]
 
 
 def _alone(triangle: np.ndarray, rank: int, tolerance: float) -> np.ndarray:
-    """Which columns are independent of all others: no change that has no effect touches them."""
+    """Return a mask of the columns that are independent of all others: zero in every null-space direction."""
     _, _, v = np.linalg.svd(triangle)
     return np.linalg.norm(v[rank:], axis=0) < np.sqrt(tolerance)

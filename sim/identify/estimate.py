@@ -1,4 +1,4 @@
-"""What a fit has found: the values, how certain they are, and what the data can't tell."""
+"""Results of a fit: values, their uncertainty, and combinations that the data doesn't determine."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from sim.errors import ModelError
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.model.checks import is_whole
 
-MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
-LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
-ROUNDING = 1e-7  # of a unit eigenvector: what is smaller is no part of it
-INSIDE = 1e-3  # least distance of a first guess from a bound, in units of a free number's scale
-WEAK = 1e-4  # inverse standard deviation, in units of a free number's scale, of the term that keeps it from drifting
+MOST_WORDS, MOST_LINES = 5, 5  # of values that change together; of more combinations only the number is given
+LITTLE = 0.9  # the data is called uninformative if the deviation exceeds this fraction of the prior's
+ROUNDING = 1e-7  # of a unit eigenvector: smaller entries are ignored
+INSIDE = 1e-3  # minimum distance of a first guess from a bound, in units of a free number's scale
+WEAK = 1e-4  # inverse standard deviation, in units of a free number's scale, of the term that prevents drift
 CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
 
 
@@ -26,21 +26,21 @@ class Estimate:
     """Values of the unknowns with their uncertainty.
 
     Attributes:
-        names: of the values [m].
+        names: names of the values [m].
         units: their units [m].
-        values: what fits best, or the posterior's mean [m].
-        start: what the search started from [m].
-        deviations: standard deviations [m]; infinite where nothing determines a value.
-        prior_deviations: the same before the data; infinite where nothing was known.
-        correlation: of the values [m, m]; zero beside those that nothing determines.
+        values: best fit, or the posterior's mean [m].
+        start: first guess [m].
+        deviations: standard deviations [m]; infinite for undetermined values.
+        prior_deviations: the same before the data; infinite without a prior.
+        correlation: correlation of the values [m, m]; zero for undetermined ones.
         free: free numbers of the search [p].
         free_covariance: their covariance [p, p].
-        at_bound: names of values that lie at a bound, whose deviations mean little.
+        at_bound: names of values at a bound, whose deviations aren't reliable.
         chi_square: sum of squared residuals, in units of the noise.
-        measured: how many numbers were measured.
-        evaluations: how often the residuals were computed.
-        undetermined: combinations of unknowns that nothing determines, in words.
-        converged: whether the search ended because it could get no better.
+        measured: number of measured values.
+        evaluations: number of evaluations of the residuals.
+        undetermined: undetermined combinations of unknowns, in words.
+        converged: True if the search converged.
 
     Example:
         >>> import numpy as np
@@ -77,11 +77,11 @@ class Estimate:
     converged: bool = True
 
     def __getitem__(self, name: str) -> float:
-        """A value by its name."""
+        """Return a value by its name."""
         return float(self.values[self._index(name)])
 
     def deviation(self, name: str) -> float:
-        """The standard deviation of a value."""
+        """Return the standard deviation of a value."""
         return float(self.deviations[self._index(name)])
 
     def _index(self, name: str) -> int:
@@ -90,24 +90,24 @@ class Estimate:
         return self.names.index(name)
 
     def interval(self, name: str) -> tuple[float, float]:
-        """A 95 % interval."""
+        """Return a 95 % interval."""
         width = CONFIDENCE * self.deviation(name)
         return self[name] - width, self[name] + width
 
     @property
     def probability(self) -> float:
-        """Of residuals as large as these or larger, if model and noise are right."""
+        """Probability of residuals as large as these or larger, if model and noise are right."""
         return float(scipy.stats.chi2.sf(self.chi_square, max(self.measured - len(self.free), 1)))
 
     @property
     def not_told(self) -> tuple[str, ...]:
-        """Names of the values that the data tells next to nothing about."""
+        """Names of the values that the data hardly constrains."""
         told = self.deviations < LITTLE * self.prior_deviations
         return tuple(name for name, each in zip(self.names, told, strict=True) if not each)
 
     @property
     def not_converged(self) -> str:
-        """What is to be said of a search that hasn't."""
+        """Sentence for a search that hasn't converged."""
         return f"The search had not converged after {self.evaluations} evaluations; raise max_evaluations."
 
     def __str__(self) -> str:
@@ -124,16 +124,16 @@ class Estimate:
 
 
 def covariance_of(information: np.ndarray, tolerance: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of an information matrix where it has one.
+    """Invert an information matrix on the subspace where it is invertible.
 
     Args:
         information: J'J of all residuals and priors [p, p].
-        tolerance: what counts as zero, relative to the largest eigenvalue, with a diagonal of ones.
+        tolerance: zero tolerance, relative to the largest eigenvalue, with a diagonal of ones.
 
     Returns:
         the pseudo-inverse [p, p], and directions without information, one per row [k, p].
     """
-    diagonal = np.sqrt(np.maximum(np.diag(information), 0.0))  # by rounding some are negative
+    diagonal = np.sqrt(np.maximum(np.diag(information), 0.0))  # rounding makes some negative
     scale = np.where(diagonal > 0.0, diagonal, 1.0)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     known = values > tolerance * max(float(values[-1]), 1e-300)
@@ -145,17 +145,17 @@ def covariance_of(information: np.ndarray, tolerance: float = 1e-12) -> tuple[np
 def solve(
     unknowns: UnknownSet, x0: np.ndarray, residuals: "Residuals", max_evaluations: int
 ) -> scipy.optimize.OptimizeResult:
-    """Least squares by SciPy's trust-region method, with bounds on the free numbers.
+    """Solve least squares by SciPy's trust-region method, with bounds on the free numbers.
 
-    Free numbers that nothing determines stay where they start: each is drawn there, by a term so weak that it counts
-    for nothing beside any data. Those that start at a bound begin beside it: SciPy's first step is no longer than the
-    distance from zero, and without one it ended there.
+    Undetermined free numbers keep their start value: a term pulls each there, too weak to matter compared with data.
+        Values that start at a bound are moved off it first: SciPy's first step is at most as long as the start vector,
+        and a zero step would end the search.
 
     Args:
-        unknowns: what is looked for.
+        unknowns: the unknowns.
         x0: free numbers at the start, perhaps followed by others without bounds and of size one.
-        residuals: what is minimised.
-        max_evaluations: most evaluations.
+        residuals: the residuals to minimise.
+        max_evaluations: maximum number of evaluations.
     """
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
@@ -181,27 +181,27 @@ class Residuals(ABC):
 
     @abstractmethod
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Residuals [n] for free numbers [p]."""
+        """Return residuals [n] for free numbers [p]."""
 
     @abstractmethod
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Their derivatives [n, p]."""
+        """Return their derivatives [n, p]."""
 
 
 def prior_deviations(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
-    """How far free numbers [p] are from the priors [k], in standard deviations."""
+    """Return deviations of free numbers [p] from the priors [k], in standard deviations."""
     return unknowns.prior_deviations(torch.from_numpy(x)).numpy()
 
 
 def prior_slopes(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
-    """The derivatives of that [k, p]."""
+    """Return the derivatives of these deviations [k, p]."""
     if not len(prior_deviations(unknowns, x)):
         return np.zeros((0, len(x)))
     return jacobian(unknowns.prior_deviations, x)
 
 
 def jacobian(function: object, x: np.ndarray) -> np.ndarray:
-    """Derivatives [m, p] of a function of PyTorch from free numbers [p] to numbers [m]."""
+    """Return derivatives [m, p] of a PyTorch function from free numbers [p] to numbers [m]."""
     found = torch.autograd.functional.jacobian(function, torch.from_numpy(x), vectorize=True)
     assert isinstance(found, torch.Tensor)
     return found.numpy()
@@ -214,14 +214,14 @@ def describe(
     chi_square: float,
     measured: int,
 ) -> Estimate:
-    """An estimate by Laplace's approximation: the covariance is the inverse of the information at the best fit.
+    """Return an estimate by Laplace's approximation: the covariance is the inverse of the information at the best fit.
 
     Args:
-        unknowns: what was looked for.
-        found: the end of the search; the first of its free numbers are those of the unknowns [p].
+        unknowns: the unknowns.
+        found: result of the search; the first of its free numbers are those of the unknowns [p].
         information: J'J of all residuals and priors there [p, p].
         chi_square: sum of squared residuals.
-        measured: how many numbers were measured.
+        measured: number of measured values.
     """
     x = found.x[: len(unknowns.lower)]
     covariance, lost = covariance_of(information)
@@ -247,17 +247,17 @@ def describe(
 
 
 def _deviations(slope: np.ndarray, covariance: np.ndarray, lost: np.ndarray) -> np.ndarray:
-    """Standard deviations of readings; infinite for those that a direction without information changes."""
+    """Return standard deviations of readings; infinite for those that a direction without information changes."""
     found = np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", slope, covariance, slope), 0.0))
     if not len(lost):
         return found
-    # Relative to what the reading would change by if each of those free numbers moved by as much alone.
+    # Relative to the change of the reading if each of those free numbers moved as far alone.
     change, largest = np.abs(slope @ lost.T), np.abs(slope) @ np.abs(lost.T)
     return np.where((change > 1e-5 * largest).any(axis=1), np.inf, found)
 
 
 def _words(names: tuple[str, ...], changes: np.ndarray) -> tuple[str, ...]:
-    """Directions of readings [k, m] in words, each with as few readings as possible."""
+    """Describe directions of readings [k, m] in words, each with as few readings as possible."""
     changes = changes[np.abs(changes).max(axis=1) > 0.0]
     if len(changes) > MOST_LINES:
         involved = [name for name, size in zip(names, np.abs(changes).max(axis=0), strict=True) if size > 0.0]

@@ -1,4 +1,4 @@
-"""Motions that tell much: Fourier series within a robot's limits, optimised for the condition of the regressor."""
+"""Exciting motions: Fourier series within a robot's limits, optimised for the condition number of the regressor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from sim.model.model import Model
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
-GRID = 80  # points of the fastest harmonic at which limits are kept
-SAMPLES = 60  # points of a period at which the regressor is taken while it is optimised
-MARGIN = 0.98  # share of a limit that is used, since limits are kept at points alone
-HALF_TURN = np.pi  # range of joints without limits, either way from their middle
+GRID = 80  # points per period of the fastest harmonic at which limits are enforced
+SAMPLES = 60  # points per period at which the regressor is evaluated during optimisation
+MARGIN = 0.98  # fraction of a limit that is used, since limits are enforced only at points
+HALF_TURN = np.pi  # range of joints without limits, to either side of the middle
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Excitation:
 
     Attributes:
         model: the model.
-        period: of the motion [s].
-        middle: [nv].
+        period: period of the motion [s].
+        middle: middle of the motion [nv].
         sine, cosine: coefficients [harmonics, nv].
         condition: condition number of the base parameters' regressor on this motion, columns scaled to unit length.
-        condition_before: the smallest of the random motions that the search started from.
+        condition_before: the smallest condition number among the random initial motions.
 
     Example:
         >>> import numpy as np
@@ -59,7 +59,7 @@ class Excitation:
     condition_before: float
 
     def __call__(self, time: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q, qd and qdd [..., nv] at given times [...]."""
+        """Return q, qd and qdd [..., nv] at given times [...]."""
         w = 2.0 * np.pi / self.period * np.arange(1, len(self.sine) + 1)
         sine, cosine = (f(as_numbers("time", time)[..., None] * w) for f in (np.sin, np.cos))
         q = self.middle + sine @ self.sine + cosine @ self.cosine
@@ -67,7 +67,7 @@ class Excitation:
         return q, qd, -(w**2 * sine) @ self.sine - (w**2 * cosine) @ self.cosine
 
     def log(self, rate: float, periods: float = 1.0) -> Log:
-        """The motion as a log without joint forces, at a rate [Hz]."""
+        """Return the motion as a log without joint forces, at a rate [Hz]."""
         for name, value in (("rate", rate), ("periods", periods)):
             if not is_positive(value):
                 raise ModelError(f"{name} is {value!r}; it must be a positive number")
@@ -90,24 +90,24 @@ def excite(
     iterations: int = 50,
     seed: int = 0,
 ) -> Excitation:
-    """Find a motion whose joint forces determine the base parameters well (Swevers et al. 1997; Gautier 1992).
+    """Search for a motion whose joint forces determine the base parameters well (Swevers et al. 1997; Gautier 1992).
 
     Each joint has a Fourier series, scaled so that it reaches one of its limits of position, velocity or acceleration
-    and exceeds none. It is at rest, without acceleration, where the period begins. From the best of some random ones,
-    L-BFGS reduces the logarithm of the condition number, with derivatives through the regressor. Collisions are not
-    looked at: watch the motion before a robot makes it.
+    and exceeds none. It is at rest, without acceleration, at the start of the period. Starting from the best of some
+    random ones, L-BFGS reduces the logarithm of the condition number, with derivatives through the regressor.
+    Collisions aren't checked: watch the motion before a robot makes it.
 
     Args:
         model: the robot, whose joints have one coordinate each.
-        period: of the motion [s].
+        period: period of the motion [s].
         harmonics: number of multiples of the lowest frequency, at least 3.
-        joint_columns: as for :func:`torque_regressor`: what else is to be determined.
-        acceleration: greatest acceleration of each joint, or of all [rad/s^2 or m/s^2].
-        noise: standard deviation of each joint's measured force, or of all; only its ratios count.
+        joint_columns: further parameters to be determined, as for :func:`torque_regressor`.
+        acceleration: largest acceleration of each joint, or of all [rad/s^2 or m/s^2].
+        noise: standard deviation of each joint's measured force, or of all; only ratios matter.
         lower, upper: limits of position that replace the model's [nv].
         starts: number of random motions.
-        iterations: most iterations of L-BFGS; 0 for the best random motion.
-        seed: of the random motions.
+        iterations: maximum number of iterations of L-BFGS; 0 for the best random motion.
+        seed: seed of the random motions.
 
     Raises:
         ModelError: for joints with quaternions, too few harmonics, and ill-shaped or empty limits.
@@ -130,7 +130,7 @@ def excite(
     """
     robot = as_double(model)
     if not robot.nv:
-        raise ModelError("no joint of the robot moves, so nothing can excite it")
+        raise ModelError("no joint of the robot moves, so there is no exciting motion")
     if robot.nq != robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
     for name, given, least in (
@@ -143,7 +143,7 @@ def excite(
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     deviations = _per_joint(robot, "noise", noise)
     if np.isinf(deviations).any():
-        raise ModelError(f"noise is {noise}; expected finite numbers, since a joint without a sensor tells nothing")
+        raise ModelError(f"noise is {noise}; expected finite numbers; a joint without a sensor has no information")
     weight = 1.0 / deviations
     columns = _base_columns(robot, joint_columns, seed)
     time = np.arange(SAMPLES) * period / SAMPLES
@@ -182,7 +182,7 @@ class _Series:
     """Fourier series that are at rest at the start, as large as limits allow.
 
     Attributes:
-        middle: of each joint's range [nv].
+        middle: middle of each joint's range [nv].
         free: number of free numbers of each joint.
     """
 
@@ -196,7 +196,7 @@ class _Series:
         upper: Sequence[float] | np.ndarray | None,
     ):
         low, high = (_limits(robot, name, given) for name, given in (("lower_limit", lower), ("upper_limit", upper)))
-        # A side without a limit is as far from the other as a whole turn, or from zero as half of one.
+        # A missing limit is placed a whole turn from the other limit, or half a turn from zero.
         low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0 * HALF_TURN, -HALF_TURN))
         high = np.where(np.isfinite(high), high, low + 2.0 * HALF_TURN)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
@@ -204,7 +204,7 @@ class _Series:
         limits = [half, np.where(fastest > 0.0, fastest, np.inf), _per_joint(robot, "acceleration", acceleration)]
         if not (half > 0.0).all():
             joint = robot.joint_names[int(np.argmin(half))]
-            raise ModelError(f"joint '{joint}' has no room between its limits")
+            raise ModelError(f"joint '{joint}' has an empty range between its limits")
         self.middle = torch.from_numpy(middle)
         self._limits = [torch.from_numpy(MARGIN * limit) for limit in limits]
         self._w = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
@@ -215,7 +215,7 @@ class _Series:
         self._grid = self._functions(np.linspace(0.0, period, GRID * harmonics))
 
     def coefficients(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sine and cosine coefficients [harmonics, nv] for free numbers [free, nv]."""
+        """Return sine and cosine coefficients [harmonics, nv] for free numbers [free, nv]."""
         raw = self._basis @ z
         shares = [
             (functions @ raw).abs().amax(0) / limit for functions, limit in zip(self._grid, self._limits, strict=True)
@@ -224,20 +224,20 @@ class _Series:
         return scaled[: len(self._w)], scaled[len(self._w) :]
 
     def motion(self, z: torch.Tensor, time: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """q, qd and qdd [n, nv] for free numbers [free, nv]."""
+        """Return q, qd and qdd [n, nv] for free numbers [free, nv]."""
         scaled = torch.cat(self.coefficients(z))
         q, qd, qdd = (functions @ scaled for functions in self._functions(time))
         return self.middle + q, qd, qdd
 
     def _functions(self, time: np.ndarray) -> list[torch.Tensor]:
-        """Position, velocity and acceleration for one unit of each coefficient [n, 2 * harmonics]."""
+        """Return position, velocity and acceleration for one unit of each coefficient [n, 2 * harmonics]."""
         w, sine, cosine = self._w, *(f(time[:, None] * self._w) for f in (np.sin, np.cos))
         parts = [(sine, cosine), (w * cosine, -w * sine), (-(w**2) * sine, -(w**2) * cosine)]
         return [torch.from_numpy(np.concatenate(each, axis=1)) for each in parts]
 
 
 def _base_columns(robot: Robot, joint_columns: Sequence[str], seed: int) -> np.ndarray:
-    """Columns that are independent on random states, those of the base parameters."""
+    """Return columns that are independent on random states: those of the base parameters."""
     names = column_names(robot, joint_columns)
     states = random_states(robot.model, max(200, len(names)), seed)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Where a search for bodies starts: at what linear least squares gives, as far as such a body can exist."""
+"""First guess of a search for bodies: linear least squares, projected to physical bodies."""
 
 import numpy as np
 import torch
@@ -10,17 +10,17 @@ from sim.identify.unknown.blocks import Bodies, Numbers
 from sim.identify.unknown.unknowns import Unknowns
 from sim.torch.robot.parametrisations import log_cholesky, pseudo_inertia
 
-TOLERANCE = 1e-8  # of what counts as zero, with columns scaled to unit length
-THINNEST = 0.03  # least length over which a body's mass is spread, relative to the longest
+TOLERANCE = 1e-8  # zero tolerance, with columns scaled to unit length
+THINNEST = 0.03  # smallest radius of gyration of a body, relative to the largest
 
 
 def linear_solution(matrix: np.ndarray, target: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Numbers [n] that solve linear least squares; what nothing determines stays near its present value.
+    """Solve linear least squares for numbers [n]; undetermined ones stay near their present value.
 
     Args:
-        matrix: [rows, n].
-        target: [rows].
-        present: [n].
+        matrix: matrix [rows, n].
+        target: right-hand side [rows].
+        present: present values [n].
     """
     norms = np.linalg.norm(matrix, axis=0)
     used = norms > TOLERANCE * norms.max(initial=0.0)
@@ -32,13 +32,13 @@ def linear_solution(matrix: np.ndarray, target: np.ndarray, present: np.ndarray)
 
 
 def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], numbers: np.ndarray) -> np.ndarray:
-    """Free numbers [p] for the solution of linear least squares, which may be no body at all.
+    """Return free numbers [p] for the solution of linear least squares, which may not be a physical body.
 
     Bodies with a prior start from it.
 
     Args:
-        unknowns: what is looked for.
-        columns: for each parameter and entry its places in ``numbers``; ten for the mass of a link.
+        unknowns: the unknowns.
+        columns: for each parameter and entry its indices in ``numbers``; ten for the mass of a link.
         numbers: the solution.
     """
     parts = []
@@ -55,7 +55,7 @@ def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], 
 
 
 def _existing(numbers: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Log-Cholesky numbers of the body nearest to ten numbers that can exist and isn't thin."""
+    """Return log-Cholesky numbers of the physical body nearest to ten numbers, with a minimum thickness."""
     if not numbers[0] > 0.0:
         return otherwise
     mass, com, inertia = from_linear(torch.from_numpy(numbers))
@@ -67,6 +67,6 @@ def _existing(numbers: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     thick = vectors @ np.diag(values) @ vectors.T
     try:
         free = log_cholesky(pseudo_inertia(mass, com, torch.from_numpy(np.trace(thick) * np.eye(3) - thick)))
-    except ModelError:  # by rounding
+    except ModelError:  # due to rounding
         return otherwise
     return free.numpy()[np.tril_indices(4)]

@@ -1,4 +1,4 @@
-"""Posteriors of a few unknowns by adaptive importance sampling, for many problems in parallel."""
+"""Posteriors of a few unknowns by adaptive importance sampling, for batches of problems."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 from sim.errors import ModelError
 
-TAIL = 5.0  # degrees of freedom of the proposals, Student's t, whose tails are heavier than a posterior's
+TAIL = 5.0  # degrees of freedom of the proposals, Student's t with heavier tails than a posterior
 WIDER = 3.0  # width of the first proposals relative to the first covariances
-MARGIN = 1.5  # width of a later proposal relative to the spread of the samples that belong to it
-FLOOR = 0.3  # least width of a proposal relative to the first covariance
-SHARE = 0.1  # least share of the samples that a peak gets, divided by the number of peaks
+MARGIN = 1.5  # width of a later proposal relative to the spread of its samples
+FLOOR = 0.3  # minimum width of a proposal relative to the first covariance
+SHARE = 0.1  # minimum fraction of the samples for a peak, divided by the number of peaks
 
 # Returns log-likelihoods [n, samples] of unknowns [n, samples, k].
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
@@ -27,8 +27,8 @@ class Posterior:
         mean: mean of the unknowns [n, k].
         covariance: covariance of the unknowns [n, k, k].
         effective: effective number of independent samples [n].
-        samples: of all rounds [n, s, k].
-        weights: theirs, whose sum is one [n, s].
+        samples: samples of all rounds [n, s, k].
+        weights: their weights, whose sum is one [n, s].
 
     Example:
         >>> import numpy as np
@@ -47,10 +47,10 @@ class Posterior:
     weights: np.ndarray
 
     def quantile(self, probability: float) -> np.ndarray:
-        """What each unknown is below with this probability [n, k]."""
+        """Return the quantile of each unknown at a probability [n, k]."""
         order = np.argsort(self.samples, axis=1)
         x, weights = np.take_along_axis(self.samples, order, 1), np.take_along_axis(self.weights[:, :, None], order, 1)
-        # A sample stands for the half of its weight on either side.
+        # Half of a sample's weight counts on either side of it.
         below = np.cumsum(weights, axis=1) - 0.5 * weights
         return np.array(
             [[np.interp(probability, below[i, :, k], x[i, :, k]) for k in range(x.shape[2])] for i in range(len(x))]
@@ -62,9 +62,9 @@ class Mixture:
     """Mixtures of m t distributions for n problems.
 
     Attributes:
-        share: of the samples [n, m].
-        mean: [n, m, k].
-        root: Cholesky factors of the matrices of their width [n, m, k, k].
+        share: fraction of the samples [n, m].
+        mean: means [n, m, k].
+        root: Cholesky factors of the scale matrices [n, m, k, k].
     """
 
     share: np.ndarray
@@ -72,7 +72,7 @@ class Mixture:
     root: np.ndarray
 
     def draw(self, rng: np.random.Generator, samples: int) -> np.ndarray:
-        """Samples [n, samples, k]."""
+        """Draw samples [n, samples, k]."""
         n, _, k = self.mean.shape
         which = (rng.random((n, samples, 1)) > np.cumsum(self.share, axis=1)[:, None, :-1]).sum(axis=2)
         u = rng.standard_normal((n, samples, k)) / np.sqrt(rng.chisquare(TAIL, (n, samples, 1)) / TAIL)
@@ -80,7 +80,9 @@ class Mixture:
         return self.mean[row, which] + np.einsum("nsij,nsj->nsi", self.root[row, which], u)
 
     def parts(self, x: np.ndarray) -> np.ndarray:
-        """Log-densities, but for a constant, of distributions times shares [n, samples, m], at x [n, samples, k]."""
+        """Return log-densities, up to a constant, of distributions times shares [n, samples, m], at x [n, samples,
+        k].
+        """
         k = x.shape[2]
         u = np.einsum("nmij,nsmj->nsmi", np.linalg.inv(self.root), x[:, :, None] - self.mean[:, None])
         volume = np.log(np.einsum("nmii->nmi", self.root)).sum(axis=2)
@@ -91,26 +93,25 @@ def sample(
     likelihood: LogLikelihood, mean: np.ndarray, covariance: np.ndarray, samples: int, rounds: int, seed: int,
     bar: bool = True,
 ) -> Posterior:  # fmt: skip
-    """Mean and covariance of posteriors with a flat prior and a likelihood that may have many peaks.
+    """Sample posteriors with a flat prior and a likelihood that may have many peaks, for their means and covariances.
 
-    Each round draws from a mixture of t distributions, one for each peak that is known at first. A sample's weight is
+    Each round draws from a mixture of t distributions, one for each given peak. A sample's weight is
     the ratio of its likelihood to the density of the mixtures of all rounds so far (Cornuet et al., *Adaptive Multiple
-    Importance Sampling*, 2012). The next mixture has the moments of the samples, each shared out among the
-    distributions that it may have come from (Cappé et al., *Adaptive importance sampling in general mixture classes*,
-    2008).
+    Importance Sampling*, 2012). The next mixture has the moments of the samples, each divided among the distributions
+    that it may have come from (Cappé et al., *Adaptive importance sampling in general mixture classes*, 2008).
 
     Args:
         likelihood: log-likelihood of the data, up to a constant; minus infinity where it is zero.
-        mean: places of the peaks [n, m, k].
+        mean: positions of the peaks [n, m, k].
         covariance: covariances of the peaks [n, m, k, k].
         samples: number of samples per problem and round.
         rounds: number of rounds.
         seed: seed of the samples.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
 
     Raises:
-        ModelError: for shapes that don't fit together, covariances that aren't positive definite, a likelihood that
-            isn't a number, and one that is zero for all samples.
+        ModelError: for inconsistent shapes, covariances that aren't positive definite, a likelihood of NaN, and one
+            that is zero for all samples.
 
     Example:
         >>> import numpy as np
@@ -148,7 +149,7 @@ def sample(
 
 
 def _require_likelihoods(likelihoods: np.ndarray) -> None:
-    """Raise ModelError for log-likelihoods [n, samples] from which nothing follows, naming the problem."""
+    """Raise ModelError, naming the problem, for log-likelihoods [n, samples] that are NaN or all minus infinity."""
     wrong, nothing = np.isnan(likelihoods).any(axis=1), np.isneginf(likelihoods).all(axis=1)
     if wrong.any():
         raise ModelError(f"the likelihood of problem {int(wrong.argmax())} isn't a number for some samples")
@@ -160,18 +161,18 @@ def _require_likelihoods(likelihoods: np.ndarray) -> None:
 
 
 def _adapted(mixture: Mixture, parts: np.ndarray, found: Posterior, least: np.ndarray) -> Mixture:
-    """The mixture whose distributions have the moments of the samples that belong to them.
+    """Return the mixture whose distributions have the moments of their samples.
 
     Args:
-        mixture: the one before.
+        mixture: the previous mixture.
         parts: its log-densities at the samples [n, samples, m].
         found: the samples and their weights.
-        least: added to the covariances [n, m, k, k].
+        least: minimum covariance, added to the covariances [n, m, k, k].
     """
     belongs = found.weights[:, :, None] * np.exp(parts - logsumexp(parts, axis=2, keepdims=True))
     total = belongs.sum(axis=1)
     belongs /= np.maximum(total, 1e-300)[:, None]
-    # Without samples of its own a distribution stays where it is.
+    # A distribution without samples stays unchanged.
     own = (total > 1e-6)[:, :, None]
     mean = np.where(own, np.einsum("nsm,nsk->nmk", belongs, found.samples), mixture.mean)
     apart = found.samples[:, :, None] - mean[:, None]
@@ -181,7 +182,7 @@ def _adapted(mixture: Mixture, parts: np.ndarray, found: Posterior, least: np.nd
 
 
 def _moments(x: np.ndarray, weights: np.ndarray) -> Posterior:
-    """Posterior from samples [n, samples, k] with log-weights [n, samples]."""
+    """Return the posterior from samples [n, samples, k] with log-weights [n, samples]."""
     w = np.exp(weights - weights.max(axis=1, keepdims=True))
     w /= w.sum(axis=1, keepdims=True)
     mean = np.einsum("ns,nsi->ni", w, x)

@@ -1,6 +1,6 @@
-"""The torque regressor: joint forces as a matrix times the numbers in which they are linear.
+"""Torque regressor: joint forces as a matrix times the parameters in which they are linear.
 
-These are ten numbers for each link, which stand for its mass, centre of mass and inertia.
+Each link has ten such parameters, which represent its mass, centre of mass and inertia.
 """
 
 import copy
@@ -23,7 +23,7 @@ ROWS, COLUMNS = (0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2)  # of the entries of an i
 
 
 def to_linear(mass: torch.Tensor, com: torch.Tensor, inertia: torch.Tensor) -> torch.Tensor:
-    """The ten numbers of bodies.
+    """Return the ten linear parameters of bodies.
 
     Args:
         mass: masses [...], kg.
@@ -38,7 +38,7 @@ def to_linear(mass: torch.Tensor, com: torch.Tensor, inertia: torch.Tensor) -> t
 
 
 def from_linear(numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The inverse of :func:`to_linear`, for masses other than zero: mass, com and inertia about it."""
+    """Invert :func:`to_linear`, for masses other than zero: return mass, com and inertia about it."""
     mass = numbers[..., 0]
     com = numbers[..., 1:4] / mass[..., None]
     index = torch.tensor([[0, 1, 3], [1, 2, 4], [3, 4, 5]], device=numbers.device)
@@ -47,23 +47,23 @@ def from_linear(numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
 
 
 def spread(mass: torch.Tensor, inertia: torch.Tensor) -> torch.Tensor:
-    """Second moments of mass distributions about their centres, per mass [..., 3, 3], m^2."""
+    """Return second moments of mass distributions about their centres, per mass [..., 3, 3], m^2."""
     return (0.5 * trace(inertia) - inertia) / mass[..., None, None]
 
 
 def trace(matrices: torch.Tensor) -> torch.Tensor:
-    """Identity matrices times the traces of matrices [..., 3, 3]."""
+    """Return identity matrices times the traces of matrices [..., 3, 3]."""
     identity = torch.eye(3, dtype=matrices.dtype, device=matrices.device)
     return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * identity
 
 
 def _point_inertia(com: torch.Tensor) -> torch.Tensor:
-    """Inertia of unit masses at points [..., 3] about the origin [..., 3, 3]."""
+    """Return the inertia of unit masses at points [..., 3] about the origin [..., 3, 3]."""
     outer = com[..., :, None] * com[..., None, :]
     return trace(outer) - outer
 
 
-# Parameters of degrees of freedom in which joint forces are linear too, each with one column per degree of freedom.
+# Joint parameters in which joint forces are linear too, each with one column per degree of freedom.
 JOINT_COLUMNS = ("damping", "friction_loss", "armature")
 
 
@@ -71,18 +71,19 @@ JOINT_COLUMNS = ("damping", "friction_loss", "armature")
 def torque_regressor(
     model: Robot | Model, q: Any, qd: Any, qdd: Any, *, joint_columns: Sequence[str] = ()
 ) -> torch.Tensor:
-    """The matrix Y of ``tau = Y @ linear_parameters(model)``, without springs and what ``joint_columns`` leaves out.
+    """Compute the matrix Y of ``tau = Y @ linear_parameters(model)``, without springs and joint parameters not in
+    ``joint_columns``.
 
-    A link's ten columns are the wrenches that bear its motion for one unit of each number, taken to the joints by the
-    transpose of the link's Jacobian (Khalil and Dombre, *Modeling, Identification and Control of Robots*, 2002, chapter
-    12). It doesn't depend on the numbers themselves. Differentiable in q, qd and qdd.
+    A link's ten columns are the wrenches that produce its motion for one unit of each parameter, mapped to the joints
+    by the transpose of the link's Jacobian (Khalil and Dombre, *Modeling, Identification and Control of Robots*, 2002,
+    chapter 12). Y doesn't depend on the parameters. Differentiable in q, qd and qdd.
 
     Args:
-        model: the robot. Its gravity counts, and its links' gravity compensation.
+        model: the robot, including its gravity and its links' gravity compensation.
         q: joint coordinates [..., nq], a tensor or anything that numpy can read, as are
         qd: joint velocities [..., nv] and
         qdd: joint accelerations [..., nv].
-        joint_columns: which of "damping", "friction_loss" and "armature" have columns after those of the links.
+        joint_columns: those of "damping", "friction_loss" and "armature" that get columns after those of the links.
 
     Returns:
         Y [..., nv, 10 * num_links + nv * len(joint_columns)]: for each link the columns of :data:`INERTIAL_NAMES`,
@@ -90,8 +91,7 @@ def torque_regressor(
         their names.
 
     Raises:
-        ModelError: for a wrong shape or name, what holds no numbers, and for a robot with a value of gravity for each
-            row.
+        ModelError: for a wrong shape or name, non-numeric values, and for a robot with a value of gravity for each row.
 
     Example:
         >>> import numpy as np
@@ -130,12 +130,12 @@ def torque_regressor(
 def wrench_columns(
     angular_velocity: torch.Tensor, angular_acceleration: torch.Tensor, acceleration: torch.Tensor
 ) -> torch.Tensor:
-    """The matrix from a body's ten numbers to the wrench about its origin that moves it, moment first.
+    """Return the matrix that maps a body's ten parameters to the wrench about its origin that moves it, moment first.
 
     Args:
-        angular_velocity: [..., 3], as the others along the body's axes.
-        angular_acceleration: [..., 3].
-        acceleration: of the body's origin, minus gravity [..., 3].
+        angular_velocity: angular velocity [..., 3], like the others along the body's axes.
+        angular_acceleration: angular acceleration [..., 3].
+        acceleration: acceleration of the body's origin, minus gravity [..., 3].
 
     Returns:
         [..., 6, 10].
@@ -149,7 +149,8 @@ def wrench_columns(
 
 
 def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -> torch.Tensor:
-    """The present values of the numbers that :func:`torque_regressor` multiplies, in the order of its columns.
+    """Return the present values of the parameters that :func:`torque_regressor` multiplies, in the order of its
+    columns.
 
     Example:
         >>> import sim
@@ -167,7 +168,8 @@ def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -
 
 
 def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of the columns of :func:`torque_regressor`, such as "mass*com_x of forearm" or "damping of elbow".
+    """Return the names of the columns of :func:`torque_regressor`, such as "mass*com_x of forearm" or "damping of
+    elbow".
 
     Example:
         >>> import sim
@@ -183,7 +185,7 @@ def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tup
 
 
 def dof_names(model: Model) -> tuple[str, ...]:
-    """A name for each degree of freedom [nv]: the joint's, with a number where it has several."""
+    """Return a name for each degree of freedom [nv]: the joint's, with an index if it has several."""
     ends = [*model.joint_qd_start[1:], model.nv]
     names: list[str] = []
     for name, start, end in zip(model.joint_names, model.joint_qd_start, ends, strict=True):
@@ -192,7 +194,7 @@ def dof_names(model: Model) -> tuple[str, ...]:
 
 
 def as_robot(model: Robot | Model) -> Robot:
-    """A robot, made from a model where it isn't one."""
+    """Return a robot, made from a model if needed."""
     if isinstance(model, Robot):
         return model
     if not isinstance(model, Model):
@@ -201,12 +203,12 @@ def as_robot(model: Robot | Model) -> Robot:
 
 
 def as_double(model: Robot | Model) -> Robot:
-    """A robot in float64 on the CPU, a copy where one is given."""
+    """Return a robot in float64 on the CPU, a copy if a robot is given."""
     return copy.deepcopy(as_robot(model)).to("cpu", torch.float64)
 
 
 def as_tensor(robot: Robot, value: Any, name: str = "argument") -> torch.Tensor:
-    """Something that numpy can read as a tensor of the robot's dtype, on its device; tensors as they are."""
+    """Convert array-like values to a tensor of the robot's dtype, on its device; tensors are returned as they are."""
     if isinstance(value, torch.Tensor):
         return value
     like = robot.value("gravity")
@@ -220,7 +222,7 @@ def _joint_parts(kinds: Sequence[str], qd: torch.Tensor, qdd: torch.Tensor, like
 
 
 def _kinds_of_columns(joint_columns: Sequence[str]) -> tuple[str, ...]:
-    """The names in ``joint_columns``. Raises ModelError for an unknown one."""
+    """Return the names in ``joint_columns``. Raises ModelError for an unknown one."""
     kinds = names_in("joint_columns", joint_columns)
     for name in kinds:
         if name not in JOINT_COLUMNS:
@@ -229,14 +231,14 @@ def _kinds_of_columns(joint_columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _cross(v: torch.Tensor) -> torch.Tensor:
-    """Matrices [..., 3, 3] that multiply a vector as v x does."""
+    """Return matrices [..., 3, 3] that multiply a vector as v x does."""
     zero = torch.zeros_like(v[..., 0])
     x, y, z = v.unbind(-1)
     return torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=-1).unflatten(-1, (3, 3))
 
 
 def _inertia_times(v: torch.Tensor) -> torch.Tensor:
-    """Matrices [..., 3, 6] from the six entries of an inertia to the inertia times v."""
+    """Return matrices [..., 3, 6] from the six entries of an inertia to the inertia times v."""
     zero = torch.zeros_like(v[..., 0])
     x, y, z = v.unbind(-1)
     rows = [x, y, zero, z, zero, zero], [zero, x, y, zero, z, zero], [zero, zero, zero, x, y, z]

@@ -1,4 +1,4 @@
-"""Reports of a fit: as text, as plots, and as one HTML file. They say what the data can't tell."""
+"""Reports of a fit as text, plots, or an HTML file, including values that the data doesn't determine."""
 
 import base64
 import html
@@ -19,7 +19,7 @@ from sim.output import write_file
 
 Fit = TorqueFit | TrajectoryFit
 ALIKE = 0.95  # correlation above which two values are named together
-MOST_NAMES = 12  # that are listed in one sentence
+MOST_NAMES = 12  # maximum number in one sentence
 UNLIKELY = 1e-3  # probability of the residuals below which the model is called wrong
 BLUE, GREY = "#26639e", "#9aa3ab"
 STYLE = """body { font: 15px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -30,7 +30,7 @@ th { border-bottom: 1px solid #888 } img { max-width: 100% } li { margin: .2em 0
 
 
 def report(fit: Fit) -> str:
-    """What was found, how certain it is, and what the data can't tell, as text.
+    """Return the values, their uncertainty, and the undetermined ones, as text.
 
     Example:
         >>> import numpy as np
@@ -62,14 +62,14 @@ def report(fit: Fit) -> str:
         "",
         *table,
         "",
-        "What remains of the measurements:",
+        "Residuals of the measurements:",
         *(f"  {line}" for line in _residuals(fit)),
     ]
-    return "\n".join([*lines, "", "What the data can't tell:", *(f"  {line}" for line in cannot_tell(fit))])
+    return "\n".join([*lines, "", "Not determined by the data:", *(f"  {line}" for line in cannot_tell(fit))])
 
 
 def cannot_tell(fit: Fit) -> list[str]:
-    """What the data can't tell, and what makes the result doubtful, one sentence each.
+    """Return one sentence for each undetermined value or combination, and for each reason to doubt the result.
 
     Example:
         >>> import numpy as np
@@ -85,15 +85,15 @@ def cannot_tell(fit: Fit) -> list[str]:
         >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
         >>> fit = fit_torques(model, Log(model, time, q, qd, qdd, tau), ["damping of hinge", "armature of hinge"])
         >>> cannot_tell(fit)
-        ['Nothing that was asked for: all values are determined by the data.']
+        ['Nothing: all values are determined by the data.']
     """
     estimate, lines = fit.estimate, []
     endless = [name for name in estimate.not_told if np.isinf(estimate.deviation(name))]
     prior = [name for name in estimate.not_told if name not in endless]
     if prior:
-        lines.append(f"Hardly more than was known before: {_listed(prior)}.")
+        lines.append(f"Hardly improved over the prior: {_listed(prior)}.")
     if endless:
-        lines.append(f"Not determined by themselves, values shown are one choice of many: {_listed(endless)}.")
+        lines.append(f"Not determined individually; the values shown are one choice of many: {_listed(endless)}.")
     lines += [f"These may change together without any effect: {words}." for words in estimate.undetermined]
     if not estimate.converged:
         lines.append(estimate.not_converged)
@@ -103,7 +103,7 @@ def cannot_tell(fit: Fit) -> list[str]:
         f"{estimate.correlation[i, j]:+.3f})."
         for i, j in alike[:20]
     ]
-    lines += [f"{name} is at its bound; its deviation means little." for name in estimate.at_bound]
+    lines += [f"{name} is at its bound; its deviation isn't reliable." for name in estimate.at_bound]
     if isinstance(fit, TorqueFit):
         lines += _of_the_motion(fit)
     elif estimate.probability < UNLIKELY:
@@ -112,11 +112,11 @@ def cannot_tell(fit: Fit) -> list[str]:
             f"{estimate.measured} numbers): the model lacks something, the noise is larger, or the search ended in a "
             "wrong minimum. The deviations are too small then."
         )
-    return lines or ["Nothing that was asked for: all values are determined by the data."]
+    return lines or ["Nothing: all values are determined by the data."]
 
 
 def plot(fit: Fit) -> Any:
-    """A figure of matplotlib: values and their uncertainty, what remains, and measurements beside the fit.
+    """Plot values and their uncertainty, residuals, and measured and fitted curves, as a figure of matplotlib.
 
     Raises:
         ModelError: without matplotlib, which the extra ``plot`` installs.
@@ -140,7 +140,7 @@ def plot(fit: Fit) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ModelError("plots need matplotlib: install backswing with the extra [plot]") from None
+        raise ModelError("plots need matplotlib; install backswing[plot]") from None
     names = dof_names(_model(fit))
     rows = -(-len(names) // 3)
     figure = Figure(figsize=(12.0, 4.0 + 2.2 * rows), constrained_layout=True)
@@ -192,7 +192,7 @@ def save_plot(fit: Fit, path: str | os.PathLike[str]) -> None:
 
 
 def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identification") -> None:
-    """Write the report with its plots to one HTML file, which needs nothing else.
+    """Write the report with its plots to a self-contained HTML file.
 
     Example:
         >>> import tempfile
@@ -225,15 +225,15 @@ def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identificati
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
 <h1>{html.escape(title)}</h1>
 <p>{html.escape(_summary(fit))}</p>
-<h2>What the data can't tell</h2>
+<h2>Not determined by the data</h2>
 {_list(cannot_tell(fit))}
 <h2>Values</h2>
 <table><tr>{"".join(f"<th>{head}</th>" for head in heads)}</tr>
 {cells}</table>
 <p>The deviations are standard deviations; a 95 % interval is {CONFIDENCE} of them to either side.</p>
-<h2>What remains of the measurements</h2>
+<h2>Residuals of the measurements</h2>
 {_list(_residuals(fit))}
-<p><img alt="Values, residuals and measurements beside the fit" src="data:image/png;base64,{encoded}"></p>
+<p><img alt="Values, residuals, and measured and fitted curves" src="data:image/png;base64,{encoded}"></p>
 {_base(fit)}</body></html>
 """
     write_file(path, (".html",), lambda name: Path(name).write_text(page, encoding="utf-8"))
@@ -315,7 +315,7 @@ def _model(fit: Fit) -> Any:
 
 
 def _curves(fit: Fit, dof: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Time, measured and fitted values of a degree of freedom, for each log or segment."""
+    """Return time, measured and fitted values of a degree of freedom, for each log or segment."""
     if isinstance(fit, TorqueFit):
         return [
             (log.time, log.tau[:, dof], predicted[:, dof])
@@ -326,7 +326,7 @@ def _curves(fit: Fit, dof: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _draw_values(axes: Any, estimate: Estimate) -> None:
-    """Each value's deviation beside that of the prior, relative to the value."""
+    """Draw each value's deviation next to that of the prior, relative to the value."""
     size = np.where(estimate.values == 0.0, 1.0, np.abs(estimate.values))
     place = np.arange(len(estimate.names))
     for deviations, color, label in (
@@ -342,7 +342,7 @@ def _draw_values(axes: Any, estimate: Estimate) -> None:
 
 
 def _draw_residuals(axes: Any, fit: Fit, names: tuple[str, ...]) -> None:
-    """What remains of each joint's measurements, before and after."""
+    """Draw the residual of each joint, before and after the fit."""
     place = np.arange(len(names))
     before, after = (np.atleast_2d(each)[0] for each in (fit.residual_before, fit.residual))
     axes.bar(place - 0.2, before, 0.4, color=GREY, label="first guess")

@@ -10,14 +10,14 @@ from sim.errors import ModelError
 from sim.identify.posterior import Mixture, Posterior, sample
 
 WIDER = 2.0  # width of the first points' distribution relative to the covariances of the peaks
-LEAST_SHARE = np.exp(-5.0)  # of a peak in the first points, relative to the greatest
-HEAT = 0.5  # power of the posterior that later points are drawn from
-JITTER = 0.3  # distance of points that would coincide, in standard deviations
-FAR = 60.0  # by how much the sum of squares of a point that still counts may exceed the least
-FEWEST = 5  # number of points that count in any case, for each coefficient of the trend
-LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # of correlation, in standard deviations of the posterior
-ROUGHNESS = (1e-4, 1e-2, 1e-1, 1.0)  # variance of what changes from point to point, relative to what is smooth
-NOTHING = 1e3  # negative logarithm of a likelihood that is as good as nothing
+LEAST_SHARE = np.exp(-5.0)  # of a peak in the first points, relative to the largest
+HEAT = 0.5  # power of the posterior from which later points are drawn
+JITTER = 0.3  # separation of coinciding points, in standard deviations
+FAR = 60.0  # maximum sum of squares of a used point, relative to the smallest
+FEWEST = 5  # minimum number of used points, for each coefficient of the trend
+LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)  # correlation lengths, in standard deviations of the posterior
+ROUGHNESS = (1e-4, 1e-2, 1e-1, 1.0)  # variance of point-to-point noise, relative to the smooth part
+NOTHING = 1e3  # negative logarithm of a negligible likelihood
 DRAWS = 512  # samples of a surrogate's posterior per round, in the rounds in between
 LAST_DRAWS = 1024  # and in the last
 DRAW_ROUNDS = 3
@@ -27,7 +27,7 @@ Residuals = Callable[[np.ndarray], np.ndarray]
 
 
 class Surrogate:
-    """Interpolates residuals between points, and knows how far off it may be (universal kriging).
+    """Interpolant of residuals between points, with its own uncertainty (universal kriging).
 
     Residuals are a linear trend and a Gaussian process, Matérn's of order 3/2, whose covariance over the residuals is
     estimated. Length of correlation and roughness are those of the greatest restricted likelihood (Santner, Williams
@@ -35,10 +35,10 @@ class Surrogate:
 
     Args:
         x: points [m, k], more than k + 1.
-        residuals: theirs [m, r].
-        excluded: points of such large residuals that there is nothing of the posterior about them [f, k].
-        mean: where the posterior is about [k].
-        covariance: how wide it is about [k, k].
+        residuals: their residuals [m, r].
+        excluded: points [f, k] whose residuals are so large that the posterior is negligible there.
+        mean: approximate mean of the posterior [k].
+        covariance: approximate covariance of the posterior [k, k].
     """
 
     def __init__(
@@ -64,16 +64,17 @@ class Surrogate:
                 if likelihood > best:
                     best, kept = likelihood, (length, roughness, root, basis, triangle, share, left)
         self.length, self.roughness, self.root, self.basis, self.triangle, share, left = kept
-        # In the directions of the residuals' own variances, which are independent.
+        # In the principal directions of the residuals' covariance, which are independent.
         self.variance, directions = np.linalg.eigh(left.T @ left / freedom)
         self.variance = np.maximum(self.variance, 0.0)
         self.trend = solve_triangular(self.triangle, share @ directions)
         self.weights = solve_triangular(self.root.T, left @ directions)
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """Logarithm of the expected exp(-|residuals|² / 2) [s] at x [s, k], over what the points leave open.
+        """Return the logarithm of the expected exp(-|residuals|² / 2) [s] at x [s, k], over the interpolant's
+        uncertainty.
 
-        It is as good as nothing where the nearest point is an excluded one.
+        It is negligible where the nearest point is an excluded one.
         """
         at = self._whitened(x)
         distance, trend = _distance(at, self.points), _trend(at)
@@ -94,29 +95,30 @@ def sample_surrogate(
     residuals: Residuals, mean: np.ndarray, covariance: np.ndarray, at_mean: np.ndarray, motions: int = 16,
     rounds: int = 4, reach: float = 0.0, seed: int = 0, bar: bool = True,
 ) -> Posterior:  # fmt: skip
-    """Posteriors of n problems with a flat prior and residuals of unit noise, from ``motions * rounds`` residuals each.
+    """Sample posteriors of n problems with a flat prior and residuals of unit noise, from ``motions * rounds``
+    residuals each.
 
     The residuals are computed at a few points about the peaks and interpolated (:class:`Surrogate`); the interpolant's
     posterior is sampled (:func:`sample`), which computes no residuals. The next round computes residuals at points
-    drawn from that posterior, made wider. What an interpolant can't know makes the posterior wider, so that intervals
-    hold what they should where residuals have kinks or jumps.
+    drawn from that posterior, widened. The interpolant's uncertainty widens the posterior, so that intervals have their
+    nominal coverage where residuals have kinks or jumps.
 
-    A prior is some more residuals. ``effective`` of what is returned counts samples of the last interpolant.
+    Pass a prior as additional residuals. ``effective`` of the result counts samples of the last interpolant.
 
     Args:
-        residuals: computes residuals.
-        mean: places of the peaks [n, m, k]; several may be the same.
+        residuals: function that computes residuals.
+        mean: positions of the peaks [n, m, k]; several may be the same.
         covariance: covariances of the peaks [n, m, k, k].
         at_mean: residuals at the peaks [n, m, r].
         motions: number of points per problem and round.
         rounds: number of rounds.
-        reach: how far from the best peak others may lie, in any unknown, that aren't known. Half of the first points
-            look for them.
+        reach: maximum distance of unknown peaks from the best peak, in any unknown. Half of the first points search for
+            them.
         seed: seed of points and samples.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
 
     Raises:
-        ModelError: where the residuals of fewer than k + 2 points are finite.
+        ModelError: if the residuals of fewer than k + 2 points are finite.
 
     Example:
         >>> import numpy as np
@@ -148,7 +150,7 @@ def sample_surrogate(
 
 
 def _surrogate(x: np.ndarray, residuals: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Surrogate:
-    """The surrogate of those points [m, k] that are near enough to the best."""
+    """Return the surrogate of the points [m, k] near enough to the best one."""
     squares = (residuals**2).sum(axis=1)
     squares[~np.isfinite(squares)] = np.inf
     order = np.argsort(squares)
@@ -156,8 +158,8 @@ def _surrogate(x: np.ndarray, residuals: np.ndarray, mean: np.ndarray, covarianc
     count = min(count, int(np.isfinite(squares).sum()))
     if count < x.shape[1] + 2:
         raise ModelError(
-            f"residuals are finite at {count} points only, and {x.shape[1]} unknowns need {x.shape[1] + 2}; ask for "
-            "more motions, or give peaks and covariances about which they are finite"
+            f"residuals are finite at {count} points only, and {x.shape[1]} unknowns need {x.shape[1] + 2}; raise "
+            "motions, or give peaks and covariances where they are finite"
         )
     far = x[order[count:]]
     return Surrogate(x[order[:count]], residuals[order[:count]], far, mean, covariance)
@@ -172,7 +174,7 @@ def _sampled(surrogates: list[Surrogate], mean: np.ndarray, covariance: np.ndarr
 
 
 def _spread_out(posterior: Posterior, covariance: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Points [n, count, k] of the heated posterior, by systematic resampling; those drawn twice are moved apart."""
+    """Return points [n, count, k] of the tempered posterior, by systematic resampling; duplicates are separated."""
     below = np.cumsum(posterior.weights**HEAT, axis=1)
     below /= below[:, -1:]
     wanted = (np.arange(count) + rng.random((len(below), 1))) / count
@@ -194,6 +196,6 @@ def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _correlation(distance: np.ndarray) -> np.ndarray:
-    """Matérn's of order 3/2."""
+    """Return Matérn's correlation of order 3/2."""
     scaled = np.sqrt(3.0) * distance
     return (1.0 + scaled) * np.exp(-scaled)

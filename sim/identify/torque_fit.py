@@ -1,4 +1,4 @@
-"""Identification by inverse dynamics: weighted least squares on joint forces, for bodies that can exist."""
+"""Identification by inverse dynamics: weighted least squares on joint forces, restricted to physical bodies."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from sim.torch.robot.robot import Robot
 
 INERTIAL = ("mass", "com", "inertia")
 LINEAR = (*INERTIAL, *JOINT_COLUMNS, TORQUE_OFFSET)
-TOGETHER = 4096  # samples whose regressor is made at once
+TOGETHER = 4096  # samples per batch of the regressor
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class TorqueFit:
     """Parameters identified from joint forces.
 
     Attributes:
-        robot: a copy of the robot with the values found; ``robot.save_urdf(path)`` writes it.
+        robot: a copy of the robot with the identified values; ``robot.save_urdf(path)`` writes it.
         estimate: the values with their uncertainty.
-        noise: standard deviation of each joint's force that the weights are from [nv].
-        correlation_samples: how many samples in succession have about the same error [nv]; the deviations of the
-            estimate allow for it.
-        residual: root mean square of each joint's remaining error [nv].
-        residual_before: that of the robot as it was given [nv].
-        base: which combinations of the unknown links' and joints' numbers the motion determines.
-        logs: what it was identified from.
-        predicted: joint forces by the values found, for each log [n, nv].
+        noise: standard deviation of each joint's force, which gives its weight [nv].
+        correlation_samples: correlation length of the errors, in samples [nv]; the estimate's deviations account for
+            it.
+        residual: root mean square of each joint's residual [nv].
+        residual_before: that of the given robot [nv].
+        base: base parameters: the combinations of the unknown parameters that the motion determines.
+        logs: the logs.
+        predicted: joint forces predicted by the identified values, for each log [n, nv].
 
     Example:
         >>> import numpy as np
@@ -89,23 +89,23 @@ def fit_torques(
     noise: Sequence[float] | np.ndarray | None = None,
     max_evaluations: int = 200,
 ) -> TorqueFit:
-    """Identify parameters from logs of joint forces, as those with which inverse dynamics explains them best.
+    """Identify parameters from logs of joint forces, by least squares on inverse dynamics.
 
-    Joint forces are linear in ten numbers of each link. Their regressor is reduced to a triangle first, so that an
-    iteration takes no longer for a longer log. Bodies are parametrised as ones that can exist (positive mass, moments
-    with the triangle inequality), by the log-Cholesky form of the pseudo-inertia.
+    Joint forces are linear in ten parameters of each link. Their regressor is reduced to a triangle first, so that the
+    time of an iteration doesn't depend on the length of the log. Bodies stay physical (positive mass, moments that
+    satisfy the triangle inequality), by the log-Cholesky form of the pseudo-inertia.
 
     Args:
-        model: the robot; its present values are the first guess, and are kept for all that isn't unknown.
+        model: the robot; its present values are the first guess, and are kept for everything that isn't unknown.
         logs: logs with q, qd, qdd and tau, such as those that :meth:`Log.differentiated` returns.
-        unknowns: names with what is known before, see :class:`sim.identify.Unknowns`. There are "inertial", "mass",
+        unknowns: names with their priors, see :class:`sim.identify.Unknowns`. Quantities are "inertial", "mass",
             "com" of a link, and "damping", "friction_loss", "armature", "torque_offset" of a joint. The last is a
             constant that the sensor adds.
-        noise: standard deviation of each joint's measured force [nv]. Default: what remains of an unconstrained fit.
-        max_evaluations: most evaluations of the search.
+        noise: standard deviation of each joint's measured force [nv]. Default: the residual of an unconstrained fit.
+        max_evaluations: maximum number of evaluations of the search.
 
     Raises:
-        ModelError: for logs without a channel or of another model, unknowns that joint forces aren't linear in, and
+        ModelError: for logs without a channel or of another model, unknowns in which joint forces aren't linear, and
             fewer samples than unknowns.
 
     Example:
@@ -133,7 +133,9 @@ def fit_torques(
     wanted = Unknowns(given, unknowns)
     for name in wanted.touched:
         if name not in LINEAR:
-            raise ModelError(f"joint forces don't determine {name} by inverse dynamics; there are {', '.join(LINEAR)}")
+            raise ModelError(
+                f"joint forces don't determine {name} by inverse dynamics; choose from {', '.join(LINEAR)}"
+            )
     logs = listed_logs(logs)
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
@@ -143,7 +145,7 @@ def fit_torques(
     deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else as_numbers("noise", noise)
     if noise is None and not deviations.all():
         joint = dof_names(robot.model)[int(np.argmin(deviations))]
-        raise ModelError(f"the logs leave no error in the force of {joint}, from which to tell its noise; give noise")
+        raise ModelError(f"the fit leaves no residual in the force of {joint} to estimate its noise; give noise")
     if deviations.shape != (robot.nv,) or not (np.isfinite(deviations) & (deviations > 0.0)).all():
         expected = f"{robot.nv} positive numbers, one for each joint"
         raise ModelError(f"noise is {deviations.tolist()}; expected {expected}, all finite")
@@ -169,13 +171,13 @@ def fit_torques(
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the regressor that unknowns have an effect on.
+    """Columns of the regressor on which unknowns have an effect.
 
     Attributes:
-        matrix: [samples, nv, n].
-        used: their places among all columns, offsets last [n].
-        names: [n].
-        places: for each parameter and entry its places among these columns.
+        matrix: columns [samples, nv, n].
+        used: their indices among all columns, offsets last [n].
+        names: their names [n].
+        places: for each parameter and entry its indices among these columns.
     """
 
     matrix: np.ndarray
@@ -185,7 +187,7 @@ class _Columns:
 
 
 class _Reduced(Residuals):
-    """Residuals after an orthogonal change that leaves a triangle of as many rows as columns."""
+    """Residuals after an orthogonal transformation that leaves a triangle of as many rows as columns."""
 
     def __init__(self, unknowns: Unknowns, used: np.ndarray, weighted: np.ndarray, target: np.ndarray):
         self.unknowns = unknowns
@@ -194,7 +196,7 @@ class _Reduced(Residuals):
         self.factor, self.target = triangle[:-1, :-1], triangle[:-1, -1]
 
     def numbers(self, x: torch.Tensor) -> torch.Tensor:
-        """The numbers in which joint forces are linear, those that the unknowns have an effect on [n]."""
+        """Return the linear parameters on which the unknowns have an effect [n]."""
         model, values = self.unknowns.model, self.unknowns.parameters(x)
         whole = {name: torch.from_numpy(model.parameters[name]) for name in (*INERTIAL, *JOINT_COLUMNS)} | values
         offsets = values.get(TORQUE_OFFSET, torch.from_numpy(np.zeros(model.nv)))
@@ -202,17 +204,19 @@ class _Reduced(Residuals):
         return torch.cat([*parts, offsets])[self.used]
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Residuals`."""
+        """Return residuals, see :class:`Residuals`."""
         numbers = self.numbers(torch.from_numpy(x)).numpy()
         return np.append(self.factor @ numbers - self.target, prior_deviations(self.unknowns, x))
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Residuals`."""
+        """Return derivatives, see :class:`Residuals`."""
         return np.vstack([self.factor @ jacobian(self.numbers, x), prior_slopes(self.unknowns, x)])
 
 
 def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Columns, np.ndarray]:
-    """The regressor of all samples [samples, nv, n], and the joint forces that it has to explain [samples, nv]."""
+    """Return the regressor of all samples [samples, nv, n], and the measured joint forces that it must explain
+    [samples, nv].
+    """
     names = column_names(robot, JOINT_COLUMNS) + tuple(f"torque_offset of {name}" for name in dof_names(robot.model))
     touched = _touched(unknowns, len(robot.link_names), robot.nv)
     used = np.unique(np.concatenate(list(touched.values())))
@@ -223,7 +227,9 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
     for log in logs:
         log.require("qd", "qdd", "tau")
         if (log.model.nq, log.model.nv) != (robot.model.nq, robot.nv):
-            raise ModelError(f"{log.source}: it is of a model with {log.model.nv} degrees of freedom, not {robot.nv}")
+            raise ModelError(
+                f"{log.source}: its model has {log.model.nv} degrees of freedom, but the robot has {robot.nv}"
+            )
         for start in range(0, len(log), TOGETHER):
             rows = slice(start, start + TOGETHER)
             assert log.qd is not None
@@ -246,7 +252,7 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
 
 
 def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], np.ndarray]:
-    """Columns that the unknowns have an effect on, by parameter and entry; those of a link are ten."""
+    """Return columns on which the unknowns have an effect, by parameter and entry; a link has ten."""
     starts = {name: 10 * links + k * nv for k, name in enumerate((*JOINT_COLUMNS, TORQUE_OFFSET))}
     found: dict[tuple[str, int], np.ndarray] = {}
     for block in unknowns.blocks:
@@ -259,7 +265,7 @@ def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], n
 
 
 def _unconstrained(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """What linear least squares leaves of the joint forces [samples, nv], all joints weighted by their size."""
+    """Return residuals of linear least squares on the joint forces [samples, nv], all joints weighted by their size."""
     size = np.maximum(np.sqrt((target**2).mean(axis=0)), 1e-12)
     weighted = (matrix / size[:, None]).reshape(-1, matrix.shape[-1])
     numbers = linear_solution(weighted, (target / size).ravel(), np.zeros(weighted.shape[1]))
@@ -275,22 +281,22 @@ def _measured(logs: list[Log]) -> np.ndarray:
 
 
 def _correlation(errors: np.ndarray) -> np.ndarray:
-    """How many samples in succession have about the same error [nv]: 1 + 2 (sum of correlations up to the first zero).
+    """Return the correlation length of the errors in samples [nv]: 1 + 2 (sum of correlations up to the first zero).
 
-    Filters make neighbouring errors alike: n of them then tell as much as n over this number of independent ones.
+    Filters correlate neighbouring errors: n samples then have the information of n over this length independent ones.
     """
     n = len(errors)
     spectrum = np.abs(np.fft.rfft(errors, 2 * n, axis=0)) ** 2
     lags = np.fft.irfft(spectrum, axis=0)[:n]
     lags = lags / np.maximum(lags[0], 1e-300)
     positive = np.cumprod(lags > 0.0, axis=0) * lags
-    # Of white noise the lags scatter by 1 / sqrt(n); what is within that counts as none.
+    # Correlations of white noise scatter by 1 / sqrt(n); smaller ones count as zero.
     positive[np.cumsum(positive < 2.0 / np.sqrt(n), axis=0) > 0] = 0.0
     return np.maximum(2.0 * positive.sum(axis=0) - 1.0, 1.0)
 
 
 def _present_model(robot: Robot) -> Model:
-    """The robot's model with its present values."""
+    """Return the robot's model with its present values."""
     model = copy.copy(robot.model)
     present = {name: robot.value(name) for name in (*INERTIAL, *JOINT_COLUMNS)}
     check_shared(model, present, "identification")

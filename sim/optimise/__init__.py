@@ -1,4 +1,4 @@
-"""Optimisation of motions: a problem, methods that solve it, and control with a receding horizon.
+"""Trajectory optimisation: problems, methods that solve them, and receding-horizon control.
 
 docs/optimise.md says which method to choose.
 """

@@ -1,4 +1,4 @@
-"""Constraints on states and controls, as penalties or by an augmented Lagrangian."""
+"""Constraints on states and controls, by penalties or by an augmented Lagrangian."""
 
 from collections.abc import Mapping
 
@@ -13,12 +13,12 @@ from sim.optimise.motion import Motion
 
 
 class Constraint:
-    """Numbers that must not be positive, or must be zero.
+    """Values that must not be positive, or must be zero.
 
     Args:
         function: from ``q, qd, controls`` to [rows, worlds, k], in PyTorch; rows as for
             :class:`sim.optimise.LeastSquares`.
-        equal: zero is wanted, and not at most zero.
+        equal: True if the values must be zero, False if at most zero.
 
     Example:
         >>> import numpy as np
@@ -42,12 +42,12 @@ class Constraint:
         self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
 
     def check(self, model: Model) -> None:
-        """Raise ModelError for what the model lacks."""
+        """Raise ModelError if the model lacks what the constraint needs."""
         del model
 
     def value(self, motion: Motion) -> torch.Tensor:
-        """The numbers [rows, worlds, k]."""
-        assert self.function is not None, "a derived class has a method of its own"
+        """Return the values [rows, worlds, k]."""
+        assert self.function is not None, "derived classes implement value"
         value = self.function(motion.q, motion.qd, motion.controls)
         if value.dim() != 3 or value.shape[1] != motion.q.shape[1]:
             raise ModelError(
@@ -56,13 +56,13 @@ class Constraint:
         return value
 
     def violation(self, motion: Motion) -> torch.Tensor:
-        """By how much each number is violated [rows, worlds, k]."""
+        """Return the violation of each value [rows, worlds, k]."""
         value = self.value(motion)
         return value.abs() if self.equal else value.clamp(min=0.0)
 
 
 class JointRange(Constraint):
-    """Coordinates within the limits of their joints, in every state.
+    """Joint limits on the coordinates in every state.
 
     Args:
         margin: distance to keep from the limits [rad or m].
@@ -84,12 +84,12 @@ class JointRange(Constraint):
         self.name = "JointRange"
 
     def check(self, model: Model) -> None:
-        """Raises ModelError where no joint has limits."""
+        """Raise ModelError if no joint has limits."""
         if not len(_limited(model, model.parameters)):
             raise ModelError("constraint 'JointRange': no joint of the model has limits")
 
     def value(self, motion: Motion) -> torch.Tensor:
-        """Beyond the lower limits, then beyond the upper ones [stages + 1, worlds, 2 * limited joints]."""
+        """Return violations of the lower limits, then of the upper ones [stages + 1, worlds, 2 * limited joints]."""
         model = motion.robot.model
         limited = _limited(model, motion.parameters)
         q = motion.q[..., torch.from_numpy(model.dof_q[limited]).long()]
@@ -102,17 +102,17 @@ class JointRange(Constraint):
 
 
 def _limited(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The degrees of freedom that have a coordinate with limits."""
+    """Return the degrees of freedom whose coordinate has limits."""
     finite = np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])
     return np.flatnonzero((model.dof_q >= 0) & finite)
 
 
 class Penalty(LeastSquares):
-    """Half the weighted sum of squares by which a constraint is violated.
+    """Half the weighted sum of squares of a constraint's violations.
 
     Args:
         constraint: the constraint.
-        weight: of the squares.
+        weight: weight of the squares.
 
     Example:
         >>> import numpy as np
@@ -135,11 +135,11 @@ class Penalty(LeastSquares):
         self.name = f"Penalty({constraint.name})"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         self.constraint.check(model)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The violations [rows, worlds, k]."""
+        """Return the violations [rows, worlds, k]."""
         value = self.constraint.value(motion)
         return value if self.constraint.equal else value.clamp(min=0.0)
 
@@ -147,13 +147,12 @@ class Penalty(LeastSquares):
 class Multiplied(LeastSquares):
     """A constraint with its multipliers: half of stiffness times (value + multiplier / stiffness)^2.
 
-    Where the value needs only be at most zero, that of the sum counts if it is positive (Nocedal and Wright 2006,
-    section 17.4).
+    For inequalities the sum counts only if it is positive (Nocedal and Wright 2006, section 17.4).
 
     Args:
         constraint: the constraint.
-        stiffness: of the penalty.
-        multiplier: of each number [rows, k]; None for zeros.
+        stiffness: stiffness of the penalty.
+        multiplier: multiplier of each value [rows, k]. Default: zeros.
     """
 
     def __init__(self, constraint: Constraint, stiffness: float, multiplier: np.ndarray | None = None):
@@ -162,7 +161,7 @@ class Multiplied(LeastSquares):
         self.name = f"constraint '{constraint.name}'"
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """Value plus multiplier over stiffness [rows, worlds, k]."""
+        """Return value plus multiplier over stiffness [rows, worlds, k]."""
         value = self.constraint.value(motion)
         if self.multiplier is not None:
             shift = torch.as_tensor(self.multiplier / float(self.weight), dtype=value.dtype, device=value.device)
@@ -170,6 +169,6 @@ class Multiplied(LeastSquares):
         return value if self.constraint.equal else value.clamp(min=0.0)
 
     def updated(self, motion: Motion, stiffness: float) -> "Multiplied":
-        """With the multipliers that the motion of one world suggests, and another stiffness."""
+        """Return the constraint with multipliers updated from the motion of one world, and another stiffness."""
         found = float(self.weight) * self.difference(motion)[:, 0].detach().cpu().numpy().astype(np.float64)
         return Multiplied(self.constraint, stiffness, found)

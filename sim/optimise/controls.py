@@ -1,4 +1,4 @@
-"""What is controlled: joint forces of some joints, or the inputs of all actuators, within box limits."""
+"""Control spaces: joint forces of some joints, or the inputs of all actuators, within box limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ Joints = Part | str | Sequence[str] | None
 
 @dataclass(frozen=True)
 class ControlSpace:
-    """The controls of a problem.
+    """Controls of a problem.
 
     Attributes:
-        stages: how often they change.
-        names: of the joints' degrees of freedom or of the actuators [size].
-        dofs: degrees of freedom whose joint forces they are [size]; None for inputs of the actuators.
+        stages: number of intervals with constant controls.
+        names: names of the joints' degrees of freedom or of the actuators [size].
+        dofs: degrees of freedom of controlled joint forces [size]; None if controls are actuator inputs.
         nv: number of degrees of freedom.
-        low, high: limits, infinite where there is none [size].
-        scale: typical size of each control; the strength of a motor, where that is known [size].
+        low, high: limits, infinite without a limit [size].
+        scale: typical size of each control; the strength of its motor, if known [size].
     """
 
     stages: int
@@ -45,18 +45,18 @@ class ControlSpace:
 
     @property
     def bounded(self) -> bool:
-        """Whether any control is limited."""
+        """True if any control is limited."""
         return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
     def inputs(self, controls: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Controls [..., size] as joint forces [..., nv] and inputs of actuators [..., nu]; None for none."""
+        """Return controls [..., size] as joint forces [..., nv] and inputs of actuators [..., nu]; None if unused."""
         if self.dofs is None:
             return None, controls
         forces = controls.new_zeros(*controls.shape[:-1], self.nv)
         return forces.index_copy(-1, torch.as_tensor(self.dofs, device=controls.device), controls), None
 
     def inputs_of_arrays(self, controls: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The same for arrays."""
+        """Return the same as :meth:`inputs` for arrays."""
         if self.dofs is None:
             return None, controls
         forces = np.zeros((*controls.shape[:-1], self.nv))
@@ -64,7 +64,7 @@ class ControlSpace:
         return forces, None
 
     def clamped(self, controls: torch.Tensor) -> torch.Tensor:
-        """Controls [..., size] within the limits."""
+        """Clamp controls [..., size] to the limits."""
         if not self.bounded:
             return controls
         low, high = (torch.as_tensor(x, dtype=controls.dtype, device=controls.device) for x in (self.low, self.high))
@@ -74,14 +74,14 @@ class ControlSpace:
 def control_space(
     worlds: Simulator, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
 ) -> ControlSpace:
-    """The controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
+    """Return the controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model
     if joints is None and model.nu:
         names, dofs = model.actuator_names, None
         low, high = (worlds.parameter(f"actuator_control_{side}") for side in ("lower", "upper"))
         strength = np.full(model.nu, np.inf)
         if low.ndim != 1 or high.ndim != 1:
-            raise ModelError("Problem: the actuators' limits differ between worlds; give one for all")
+            raise ModelError("Problem: the actuators' limits differ between worlds; give limits that all worlds share")
     else:
         dofs = _controlled_dofs(model, joints)
         names = tuple(model.joint_names[model.dof_link[dof]] for dof in dofs)
@@ -100,7 +100,7 @@ def control_space(
 
 
 def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
-    """Degrees of freedom of the joints given; for None those of all joints that have one each."""
+    """Return degrees of freedom of the given joints. Default: those of all joints with one each."""
     if joints is None:
         dofs = [k for k in range(model.nv) if JOINT_TYPES[int(model.joint_type[model.dof_link[k]])].scalar]
         if not dofs:
@@ -108,8 +108,10 @@ def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
         return np.array(dofs)
     given = joints.joints if isinstance(joints, Part) else names_in("Problem: joints", joints)
     if len(set(given)) < len(given):
-        raise ModelError(f"Problem: joints {list(given)} name one twice")
-    known = set(model.joint_names) if isinstance(joints, Part) else set(given)  # collapsed joints of a part are gone
+        raise ModelError(f"Problem: joints {list(given)} contain a duplicate; name each joint once")
+    known = (
+        set(model.joint_names) if isinstance(joints, Part) else set(given)
+    )  # collapsed joints of a part don't exist any longer
     slices = [model.qd_slice(name) for name in given if name in known]
     dofs = [dof for each in slices for dof in range(each.start, each.stop)]
     if not dofs:
@@ -125,5 +127,5 @@ def _limits(limits: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
             f"Problem: limits is {limits!r}; it must be a pair, lower and upper, of a number or of {size} each"
         ) from None
     if not ((low <= high) & (low < np.inf) & (high > -np.inf)).all():
-        raise ModelError(f"Problem: limits {limits!r}: nothing lies between a lower one and the upper one")
+        raise ModelError(f"Problem: limits {limits!r}: each lower limit must be below its upper limit")
     return low, high

@@ -1,4 +1,4 @@
-"""What a cost is, and those that a function of the user makes. The ready-made ones are in :mod:`sim.optimise.terms`."""
+"""Base classes of costs, and costs from user functions. :mod:`sim.optimise.terms` has the ready-made ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cost(ABC):
     """A term of the cost.
 
     Attributes:
-        name: in messages.
+        name: shown in messages.
 
     Example:
         >>> import numpy as np
@@ -43,20 +43,20 @@ class Cost(ABC):
     name = "cost"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """Raise ModelError for what doesn't fit the problem: the model, its stages, the simulator's sensors."""
+        """Raise ModelError if the cost doesn't fit the problem: its model, stages and sensors."""
         del model, stages, sensors
 
     @abstractmethod
     def value(self, motion: Motion) -> torch.Tensor:
-        """The cost of every world [worlds]."""
+        """Return the cost of every world [worlds]."""
 
 
 class Total(Cost):
-    """The cost that a function returns for every world.
+    """Cost of every world, returned by a function.
 
     Args:
-        function: from ``q, qd, controls`` to [worlds], in PyTorch. For ``ilqr`` it is twice differentiable and a sum
-            over stages; :class:`LeastSquares` serves where it is a sum of squares.
+        function: from ``q, qd, controls`` to [worlds], in PyTorch. For ``ilqr`` it must be twice differentiable and a
+            sum over stages; use :class:`LeastSquares` for a sum of squares.
 
     Example:
         >>> import numpy as np
@@ -79,7 +79,7 @@ class Total(Cost):
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def value(self, motion: Motion) -> torch.Tensor:
-        """The cost of every world [worlds]."""
+        """Return the cost of every world [worlds]."""
         value = self.function(motion.q, motion.qd, motion.controls)
         worlds = motion.q.shape[1]
         if not isinstance(value, torch.Tensor) or value.shape != (worlds,):
@@ -89,14 +89,14 @@ class Total(Cost):
 
 
 class LeastSquares(Cost):
-    """Half the weighted sum of squares of what a function returns.
+    """Half the weighted sum of squares of a function's residuals.
 
     Args:
-        function: from ``q, qd, controls`` to residuals [rows, worlds, k], in PyTorch. For ``ilqr`` each row depends on
-            the state and control of one stage, and no two rows on the same.
-        weight: of the squares, one for all or [k].
-        longest: for ``gradient``: most by which one iteration tries to shorten the residuals of a world, in their unit;
-            within it a linear model should be accurate.
+        function: from ``q, qd, controls`` to residuals [rows, worlds, k], in PyTorch. For ``ilqr`` each row must depend
+            on the state and control of one stage, different for each row.
+        weight: weight of the squares, one for all or [k].
+        longest: for ``gradient``: maximum reduction of a world's residuals per iteration, in their unit; within it a
+            linear model should be accurate.
 
     Example:
         >>> import numpy as np
@@ -125,23 +125,24 @@ class LeastSquares(Cost):
             raise ModelError(f"cost '{self.name}': longest is {longest!r}; it must be positive")
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The residuals without their weights [rows, worlds, k]."""
-        assert self.function is not None, "a derived class has a method of its own"
+        """Return the residuals without their weights [rows, worlds, k]."""
+        assert self.function is not None, "derived classes implement difference"
         return self.function(motion.q, motion.qd, motion.controls)
 
     def columns(self, motion: Motion) -> np.ndarray | None:
-        """Which entry of (2 nv + na of the state, size of the control) each difference follows one to one [k].
+        """Return the entry of (2 nv + na of the state, size of the control) that each difference equals up to a
+        constant [k].
 
-        -1 where it depends on more; None where all may. It saves ``ilqr`` their derivatives.
+        -1 if it depends on more entries; None if all may. It saves ``ilqr`` their derivatives.
         """
         return None
 
     def rows(self, motion: Motion) -> list[int] | slice:
-        """The stages of the rows, where :meth:`columns` says something."""
+        """Return the stages of the rows, used with :meth:`columns`."""
         return slice(None)
 
     def residuals(self, motion: Motion) -> torch.Tensor:
-        """The residuals, times the square roots of their weights [rows, worlds, k]."""
+        """Return the residuals, times the square roots of their weights [rows, worlds, k]."""
         value = self.difference(motion)
         if value.dim() != 3 or value.shape[1] != motion.q.shape[1]:
             raise ModelError(
@@ -153,26 +154,26 @@ class LeastSquares(Cost):
         return value * torch.as_tensor(np.sqrt(self.weight), dtype=value.dtype, device=value.device)
 
     def value(self, motion: Motion) -> torch.Tensor:
-        """The cost of every world [worlds]."""
+        """Return the cost of every world [worlds]."""
         return 0.5 * (self.residuals(motion) ** 2).sum((0, 2))
 
 
 def as_cost(given: Any) -> Cost:
-    """A term that a user gave: a cost, or a function."""
+    """Return a user's term as a cost: a cost as it is, a function wrapped."""
     if isinstance(given, Cost):
         return given
     if callable(given) and not isinstance(given, type):
         return Total(given)
     if isinstance(given, type):
-        raise ModelError(f"costs hold the class {given.__name__}; make a cost of it: {given.__name__}(...)")
-    raise ModelError(f"costs hold a {type(given).__name__}; give costs of sim.optimise, or functions")
+        raise ModelError(f"costs contain the class {given.__name__}; make an instance: {given.__name__}(...)")
+    raise ModelError(f"costs contain a {type(given).__name__}; give costs of sim.optimise, or functions")
 
 
 def stages_of(at: At, stages: int, name: str) -> list[int] | slice:
-    """The states that ``at`` names, of stages + 1: all for None; negative ones count from the end.
+    """Return the states that ``at`` selects, of stages + 1: all for None; negative ones count from the end.
 
     Raises:
-        ModelError: for a state that there isn't.
+        ModelError: for a state out of range.
     """
     if at is None:
         return slice(None)
@@ -180,7 +181,9 @@ def stages_of(at: At, stages: int, name: str) -> list[int] | slice:
     chosen: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for each in chosen:
         if not is_whole(each, -(2**31)):
-            raise ModelError(f"cost '{name}': at is {at!r}; it must be the number of a state, several, or None for all")
+            raise ModelError(
+                f"cost '{name}': at is {at!r}; it must be the index of a state, several indices, or None for all"
+            )
         if not -stages - 1 <= each <= stages:
             raise ModelError(f"cost '{name}': at has {each}; there are states 0 to {stages}, and -1 is the last")
     return [int(each) % (stages + 1) for each in chosen]

@@ -1,4 +1,4 @@
-"""Motion: what costs are given to look at."""
+"""Motion: the argument of costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.torch.robot.robot import Robot
 
 @dataclass(frozen=True)
 class Motion:
-    """A motion of every world, at the times at which the controls change.
+    """Motion of every world, at the times at which the controls change.
 
     Attributes:
         q: coordinates before each stage and after the last [stages + 1, worlds, nq].
@@ -22,7 +22,7 @@ class Motion:
         act: states of actuators likewise [stages + 1, worlds, na]; na is zero where none has one.
         controls: joint forces of the chosen joints, or inputs of the actuators [stages, worlds, size].
         contact_force: forces on the simulator's contact sensors, averaged over each stage [stages, worlds, sensors, 3],
-            N; None without sensors, and where a method doesn't know them.
+            N; None without sensors, and in methods that don't support them.
         robot: kinematics and dynamics, with the simulator's present parameters.
         tangent: differences of coordinates.
         parameters: the simulator's present values by name, see :mod:`sim.model.parameters`.
@@ -57,11 +57,11 @@ class Motion:
 
     @property
     def state_size(self) -> int:
-        """Numbers of a change of the state, 2 nv + na."""
+        """Size of a change of the state, 2 nv + na."""
         return 2 * self.tangent.nv + self.act.shape[-1]
 
     def detached(self) -> Motion:
-        """Without history."""
+        """Return the motion without autograd history."""
         force = None if self.contact_force is None else self.contact_force.detach()
         return replace(
             self, q=self.q.detach(), qd=self.qd.detach(), act=self.act.detach(), controls=self.controls.detach(),
@@ -69,7 +69,9 @@ class Motion:
         )  # fmt: skip
 
     def moved(self, dx: torch.Tensor, du: torch.Tensor) -> Motion:
-        """States moved by tangents [stages + 1, worlds, 2 nv + na], controls by [stages, worlds, size]."""
+        """Return the motion with states moved by tangents [stages + 1, worlds, 2 nv + na], controls by [stages, worlds,
+        size].
+        """
         nv = self.tangent.nv
         return replace(
             self, q=self.tangent.moved(self.q, dx[..., :nv]), qd=self.qd + dx[..., nv : 2 * nv],

@@ -1,4 +1,4 @@
-"""Parametrisations: what the unknowns of an optimisation are, and which controls they mean."""
+"""Parametrisations: maps from an optimisation's unknowns to controls."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, require_type
 from sim.optimise.controls import ControlSpace
 
-# From q [worlds, nq], qd [worlds, nv] and the stage's number to what a policy sees [worlds, n].
+# From q [worlds, nq], qd [worlds, nv] and the stage's index to a policy's observations [worlds, n].
 Observe = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 INTERPOLATIONS = {"hold": 0, "linear": 1, "cubic": 3}
 
 
 class Parametrisation(ABC):
-    """What the unknowns are; of all worlds they are [worlds, size].
+    """Map from unknowns to controls; the unknowns of all worlds are [worlds, size].
 
     Example:
         >>> import numpy as np
@@ -30,48 +30,52 @@ class Parametrisation(ABC):
 
     @abstractmethod
     def size(self, space: ControlSpace) -> int:
-        """Number of unknowns."""
+        """Return the number of unknowns."""
 
     @abstractmethod
     def scale(self, space: ControlSpace) -> np.ndarray:
-        """Typical size of each unknown [size]."""
+        """Return the typical size of each unknown [size]."""
 
     @abstractmethod
     def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits of the unknowns [size]."""
+        """Return lower and upper limits of the unknowns [size]."""
 
     @abstractmethod
     def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
-        """Unknowns of the first guesses [starts, size], from what a user gives or None."""
+        """Return unknowns of the first guesses [starts, size], from a user's guess or None."""
 
 
 class OpenLoop(Parametrisation):
-    """Controls that are a linear function of the unknowns, and don't look at the state."""
+    """Controls that are a linear function of the unknowns, independent of the state."""
 
     @abstractmethod
     def matrix(self, stages: int) -> np.ndarray | None:
-        """Weights of the rows of unknowns in the controls of each stage [stages, rows]; None for the identity."""
+        """Return weights of the rows of unknowns in the controls of each stage [stages, rows]; None for the
+        identity.
+        """
 
     def rows(self, stages: int) -> int:
-        """Number of rows of unknowns, each of the size of the controls."""
+        """Return the number of rows of unknowns, each of the size of the controls."""
         matrix = self.matrix(stages)
         return stages if matrix is None else matrix.shape[1]
 
     def size(self, space: ControlSpace) -> int:
-        """Number of unknowns."""
+        """Return the number of unknowns."""
         return self.rows(space.stages) * space.size
 
     def scale(self, space: ControlSpace) -> np.ndarray:
-        """Typical size of each unknown [size]."""
+        """Return the typical size of each unknown [size]."""
         return np.tile(space.scale, self.rows(space.stages))
 
     def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits of the unknowns [size]."""
+        """Return lower and upper limits of the unknowns [size]."""
         rows = self.rows(space.stages)
         return np.tile(space.low, rows), np.tile(space.high, rows)
 
     def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
-        """Unknowns of the first guesses [starts, size], from rows [rows, size] or [starts, rows, size]; None: zeros."""
+        """Return unknowns of the first guesses [starts, size], from rows [rows, size] or [starts, rows, size]. Default:
+        zeros.
+        """
         shape = (self.rows(space.stages), space.size)
         rows = np.zeros(shape) if given is None else as_numbers("guess", given)
         if rows.ndim not in (2, 3) or rows.shape[-2:] != shape or not np.isfinite(rows).all():
@@ -79,7 +83,7 @@ class OpenLoop(Parametrisation):
         return np.clip(rows, space.low, space.high).reshape(-1, shape[0] * shape[1])
 
     def controls(self, space: ControlSpace, unknowns: torch.Tensor) -> torch.Tensor:
-        """Controls [stages, worlds, size] of unknowns [worlds, rows * size], within their limits."""
+        """Return controls [stages, worlds, size] of unknowns [worlds, rows * size], clamped to their limits."""
         rows = unknowns.reshape(len(unknowns), -1, space.size).transpose(0, 1)
         matrix = self.matrix(space.stages)
         if matrix is not None:
@@ -89,7 +93,7 @@ class OpenLoop(Parametrisation):
 
 
 class PerStage(OpenLoop):
-    """A control of its own in every stage.
+    """Separate controls in every stage.
 
     Example:
         >>> import numpy as np
@@ -106,16 +110,16 @@ class PerStage(OpenLoop):
     """
 
     def matrix(self, stages: int) -> None:
-        """The identity."""
+        """Return None, the identity."""
 
 
 class Knots(OpenLoop):
-    """Controls at a few times, evenly spread from the first stage to the last, and interpolated between them.
+    """Controls at a few times, evenly spaced from the first stage to the last, and interpolated between them.
 
     Args:
         count: number of knots.
-        interpolation: "hold": each knot until the next; "linear"; "cubic": a spline through the knots whose third
-            derivative is continuous at the second and the last but one. What overshoots a limit is cut off there.
+        interpolation: "hold": each knot until the next; "linear"; "cubic": a not-a-knot spline through the knots,
+            clamped to the limits.
 
     Example:
         >>> import numpy as np
@@ -145,9 +149,9 @@ class Knots(OpenLoop):
         self.count, self.interpolation = int(count), interpolation
 
     def matrix(self, stages: int) -> np.ndarray:
-        """Weights of the knots in each stage [stages, count]."""
+        """Return weights of the knots in each stage [stages, count]."""
         if self.count > stages:
-            raise ModelError(f"Knots: {self.count} knots for {stages} stages; there can be one for each at most")
+            raise ModelError(f"Knots: {self.count} knots for {stages} stages; give at most one for each stage")
         if self.interpolation == "hold":
             return np.eye(self.count)[np.arange(stages) * self.count // stages]
         times, knots = np.linspace(0.0, 1.0, stages), np.linspace(0.0, 1.0, self.count)
@@ -155,14 +159,15 @@ class Knots(OpenLoop):
 
 
 class Policy(Parametrisation):
-    """The parameters of a module that sees the state and returns controls, which are cut off at their limits.
+    """Feedback policy: the unknowns are the parameters of a module that maps observations to controls, clamped to their
+    limits.
 
-    Those that require no gradient, such as those of frozen layers, stay as they are.
+    Parameters that require no gradient, such as those of frozen layers, stay fixed.
 
     Args:
         module: maps observations [worlds, n] to controls [worlds, size]. It must work row by row, as under
             ``torch.func.vmap``; its parameters are the first guess and stay as they are.
-        observe: what it sees of ``q, qd, stage``; None for q, qd and the states of actuators side by side.
+        observe: from ``q, qd, stage`` to its observations. Default: q, qd and the states of actuators, concatenated.
 
     Example:
         >>> import torch
@@ -190,19 +195,19 @@ class Policy(Parametrisation):
             raise ModelError("Policy: the module has no parameters that require a gradient")
 
     def size(self, space: ControlSpace) -> int:
-        """Number of unknowns."""
+        """Return the number of unknowns."""
         return sum(shape.numel() for shape in self.shapes.values())
 
     def scale(self, space: ControlSpace) -> np.ndarray:
-        """One for each."""
+        """Return one for each unknown."""
         return np.ones(self.size(space))
 
     def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
-        """None."""
+        """Return infinite limits."""
         return np.full(self.size(space), -np.inf), np.full(self.size(space), np.inf)
 
     def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
-        """The module's parameters, or those given [size] or [starts, size]."""
+        """Return the module's parameters, or the given ones [size] or [starts, size]."""
         if given is None:
             given = torch.cat([value.detach().reshape(-1) for value in self._parameters()]).cpu().numpy()
         rows = np.atleast_2d(as_numbers("guess", given))
@@ -215,13 +220,13 @@ class Policy(Parametrisation):
     def control(
         self, space: ControlSpace, unknowns: torch.Tensor, state: tuple[torch.Tensor, ...], stage: int
     ) -> torch.Tensor:
-        """Controls of one stage [worlds, size].
+        """Return the controls of one stage [worlds, size].
 
         Args:
-            space: what is controlled.
-            unknowns: of each world [worlds, size of the unknowns].
+            space: the control space.
+            unknowns: unknowns of each world [worlds, size of the unknowns].
             state: q [worlds, nq], qd [worlds, nv] and, where there are any, states of actuators [worlds, na].
-            stage: its number.
+            stage: its index.
         """
         values, first = {}, 0
         for name, shape in self.shapes.items():
@@ -240,7 +245,9 @@ class Policy(Parametrisation):
         return space.clamped(found)
 
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:
-        """The module, with unknowns [size] of a result as its parameters. Raises ModelError for another number."""
+        """Return the module, with unknowns [size] of a result as its parameters. Raises ModelError for a wrong number
+        of them.
+        """
         parameters, count = self._parameters(), sum(shape.numel() for shape in self.shapes.values())
         given = as_numbers("Policy.load: unknowns", unknowns)
         if given.shape != (count,):

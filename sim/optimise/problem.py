@@ -1,4 +1,4 @@
-"""Problem: what is to be optimised."""
+"""Problem: costs, controls and constraints of an optimisation."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,8 +34,9 @@ class Evaluation:
     """Costs of some worlds and their derivatives in the unknowns.
 
     Attributes:
-        cost: of each world [worlds].
-        gradient: of each world's cost [worlds, unknowns]; NaN where a cost has no derivative, as a root at zero.
+        cost: cost of each world [worlds].
+        gradient: gradient of each world's cost [worlds, unknowns]; NaN if a cost has no derivative, such as a root at
+            zero.
 
     Example:
         >>> import numpy as np
@@ -56,37 +57,37 @@ class Evaluation:
 
 
 class Problem:
-    """Find controls whose motion costs least.
+    """Search for the controls whose motion has the least cost.
 
     A motion has ``stages``; the controls of each act for ``hold`` steps of the simulator. Costs see the state before
     each stage and after the last.
 
     Args:
-        simulator: its model, time step, contact options, parameters and device are those of the motion. How many worlds
-            it has doesn't matter: each method makes as many as it needs.
-        stages: how often the controls change.
+        simulator: its model, time step, contact options, parameters and device are those of the motion. Its number of
+            worlds doesn't matter: each method makes as many as it needs.
+        stages: number of intervals with constant controls.
         costs: terms of :mod:`sim.optimise`, or functions from ``q [stages + 1, worlds, nq]``, ``qd`` and ``controls
             [stages, worlds, size]`` to one number for each world, in PyTorch.
-        controls: what the unknowns are: :class:`PerStage`, :class:`Knots` or :class:`Policy`.
+        controls: parametrisation of the controls: :class:`PerStage`, :class:`Knots` or :class:`Policy`.
         hold: steps of the simulator for which each control acts.
-        q0: initial coordinates [nq]; None for the model's.
-        qd0: initial velocities [nv]; None for rest.
-        act0: initial states of the actuators that have one [na]; None for zeros.
-        joints: names of the joints, or a part, whose forces are controlled. None for the inputs of all actuators, or in
-            a model without actuators for the forces of all revolute and prismatic joints.
-        limits: lower and upper limits of the controls, each a number or [size]. None for those of the actuators' inputs
+        q0: initial coordinates [nq]. Default: the model's.
+        qd0: initial velocities [nv]. Default: zeros.
+        act0: initial states of the actuators that have one [na]. Default: zeros.
+        joints: names of the joints, or a part, whose forces are controlled. Default: the inputs of all actuators, or in
+            a model without actuators the forces of all revolute and prismatic joints.
+        limits: lower and upper limits of the controls, each a number or [size]. Default: those of the actuators' inputs
             or the joints' effort limits.
-        scale: typical size of each control, a number or [size]; None for the strength of each motor.
-        constraints: what must hold, see :class:`Constraint`; :func:`sim.optimise.solve` sees to it.
+        scale: typical size of each control, a number or [size]. Default: the strength of each motor.
+        constraints: constraints, see :class:`Constraint`; only :func:`sim.optimise.solve` enforces them.
 
     Attributes:
         simulator, stages, hold, parametrisation, constraints: as given.
         costs: the terms.
-        space: what is controlled.
+        space: the control space.
         q0, qd0, act0: the initial state [nq], [nv], [na].
 
     Raises:
-        ModelError: for what doesn't fit together, naming the argument.
+        ModelError: for inconsistent arguments, naming the argument.
 
     Example:
         >>> import numpy as np
@@ -131,7 +132,7 @@ class Problem:
                 f"Problem: controls is a {type(controls).__name__}; it must be PerStage(), Knots(...) or Policy(...)"
             )
         if simulator.contact.warm_start:
-            raise ModelError("Problem: the simulator has a warm start, which hides state; leave warm_start out")
+            raise ModelError("Problem: the simulator has a warm start, which is hidden state; set warm_start=False")
         self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
         self.simulator = simulator
         self.model = simulator.model
@@ -142,14 +143,14 @@ class Problem:
         self._present, self.tangent = PresentRobot(simulator), Tangent(self.model)
         self.costs = [as_cost(each) for each in costs]
         if not self.costs:
-            raise ModelError("Problem: costs is empty; without a cost there is nothing to optimise")
+            raise ModelError("Problem: costs is empty; give at least one cost")
         for cost in self.costs:
             cost.check(self.model, self.stages, simulator.contact_sensors)
         self.constraints = tuple(constraints)
         for constraint in self.constraints:
             if not isinstance(constraint, Constraint):
                 raise ModelError(
-                    f"Problem: constraints hold a {type(constraint).__name__}; give sim.optimise.Constraint"
+                    f"Problem: constraints contain a {type(constraint).__name__}; give sim.optimise.Constraint"
                 )
             constraint.check(self.model)
         state = self.worlds(1).state(self.model.q0 if q0 is None else q0, qd0, act0)
@@ -164,28 +165,28 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of all tensors."""
+        """Dtype of all tensors."""
         return TORCH_DTYPES[self.model.dtype]
 
     @property
     def device(self) -> torch.device:
-        """Where all tensors are."""
+        """Device of all tensors."""
         return torch_device(self.simulator.device)
 
     @property
     def robot(self) -> Robot:
-        """Kinematics and dynamics, with the parameters that the last motion had."""
+        """Kinematics and dynamics, with the parameters of the last motion."""
         return self._present.robot
 
     def with_costs(self, costs: Sequence[Cost]) -> "Problem":
-        """The same problem with other costs and without constraints, sharing its simulators."""
+        """Return the problem with other costs and without constraints, sharing its simulators."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.costs, other.constraints = list(costs), ()
         return other
 
     def worlds(self, count: int) -> Simulator:
-        """A simulator with ``count`` worlds and the present parameters; kept for the next call."""
+        """Return a simulator with ``count`` worlds and the present parameters; kept for the next call."""
         values = self.simulator.parameter_values()
         simulator, given = self._simulators.get(count, (None, {}))
         changed = [name for name, value in values.items() if value is not given.get(name)]
@@ -205,9 +206,9 @@ class Problem:
     # ---- motions -------------------------------------------------------------------------------------------------
 
     def motion(self, unknowns: torch.Tensor) -> Motion:
-        """The motions of unknowns [worlds, n], differentiable.
+        """Simulate the motions of unknowns [worlds, n], differentiable.
 
-        Worlds that go bad have gradients of zero; their costs aren't finite.
+        Bad worlds have zero gradients; their costs aren't finite.
         """
         simulator = self.worlds(len(unknowns))
         if isinstance(self.parametrisation, Policy):
@@ -224,7 +225,7 @@ class Problem:
         return self._seen(found, controls, found.contact_force)
 
     def still_motion(self) -> Motion:
-        """A motion of one world that stays where it begins, without simulation, to see what costs return."""
+        """Return a motion of one world that stays at its initial state, without simulation, to test costs on."""
         state = [self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0, self.act0)]
         controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
         sensors = self.simulator.engine.shards[0].step.num_sensors
@@ -248,7 +249,7 @@ class Problem:
         return self._seen([torch.stack(parts) for parts in zip(*states, strict=True)], torch.stack(controls), None)
 
     def _seen(self, states: Sequence[torch.Tensor], controls: torch.Tensor, force: torch.Tensor | None) -> Motion:
-        """What costs see of q, qd and, where actuators have states, these."""
+        """Return q, qd and, if actuators have states, these, as costs see them."""
         q, qd = states[:2]
         act = states[2] if self.model.na else qd[..., :0]
         return self.seen(q, qd, act, controls, force)
@@ -261,30 +262,30 @@ class Problem:
         controls: torch.Tensor,
         contact_force: torch.Tensor | None = None,
     ) -> Motion:
-        """What costs are given to look at, see :class:`Motion`."""
+        """Return the motion that costs are evaluated on, see :class:`Motion`."""
         robot = self._present(q)
         return Motion(q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.parameter_values())
 
     def cost(self, motion: Motion) -> torch.Tensor:
-        """The cost of every world [worlds], constraints left aside."""
+        """Compute the cost of every world [worlds], ignoring constraints."""
         return torch.stack([cost.value(motion) for cost in self.costs]).sum(0)
 
     def violation(self, motion: Motion) -> np.ndarray:
-        """The largest violation of any constraint in every world [worlds]."""
+        """Compute the largest violation of any constraint in every world [worlds]."""
         worst = torch.zeros(motion.q.shape[1], dtype=motion.q.dtype, device=motion.q.device)
         for constraint in self.constraints:
             worst = torch.maximum(worst, constraint.violation(motion).amax((0, 2)))
         return worst.detach().cpu().numpy()
 
     def costs_of(self, unknowns: np.ndarray) -> np.ndarray:
-        """Costs [worlds] of unknowns [worlds, n]; infinite where the simulation diverges."""
+        """Compute costs [worlds] of unknowns [worlds, n]; infinite where the simulation diverges."""
         with torch.no_grad():
             cost = self.cost(self.motion(self._tensor(unknowns))).cpu().numpy().astype(np.float64)
         return np.where(np.isfinite(cost), cost, np.inf)
 
     @with_gradients()
     def evaluate(self, unknowns: np.ndarray) -> Evaluation:
-        """Costs and their gradients, of unknowns [worlds, n]."""
+        """Compute costs and their gradients, of unknowns [worlds, n]."""
         x = self._tensor(unknowns).requires_grad_()
         motion = self.motion(x)
         cost = self.cost(motion)
@@ -295,14 +296,15 @@ class Problem:
         return Evaluation(np.where(finite, numbers, np.inf), np.where(finite[:, None], slope, 0.0))
 
     def slopes(self, value: torch.Tensor, motion: Motion, unknowns: torch.Tensor) -> torch.Tensor:
-        """The derivative of a number in the unknowns of each world [worlds, n], from costs of their motion.
+        """Compute the derivative of a scalar in the unknowns of each world [worlds, n], from costs of their motion.
 
-        NaN in worlds for which the costs' own derivatives are: the way back through the motion makes zeros of those.
+        NaN in worlds for which the costs' own derivatives are NaN: the backward pass through the motion turns those
+        into zeros.
         """
         wrong = torch.zeros(len(unknowns), dtype=torch.bool, device=self.device)
 
         def look(slope: torch.Tensor | None) -> None:
-            if slope is not None:  # of what no cost has looked at
+            if slope is not None:  # for tensors that no cost depends on
                 wrong.logical_or_(~slope.isfinite().flatten(2).all(2).all(0))
 
         for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
@@ -312,7 +314,9 @@ class Problem:
         return slopes.masked_fill(wrong[:, None], torch.nan)
 
     def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All states of controls [stages, size]: q [steps + 1, nq], qd [steps + 1, nv] and act [steps + 1, na]."""
+        """Return all states of controls [stages, size]: q [steps + 1, nq], qd [steps + 1, nv] and act [steps + 1,
+        na].
+        """
         simulator = self.worlds(1)
         tau, control = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
         trajectory = simulator.rollout(self.start(simulator, self.q0, self.qd0, self.act0), tau, control=control)
@@ -320,7 +324,7 @@ class Problem:
         return q, qd, act
 
     def start(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray, act: np.ndarray) -> State:
-        """A state of the simulator's worlds; act has no columns where no actuator has a state."""
+        """Return an initial state of the simulator's worlds; act has no columns if no actuator has a state."""
         return simulator.state(q, qd, act if self.model.na else None)
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
@@ -328,14 +332,14 @@ class Problem:
 
 
 def arrays_of(of: State | Trajectory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q [..., nq], qd [..., nv] and act [..., na], the last without columns where no actuator has a state."""
+    """Return q [..., nq], qd [..., nv] and act [..., na], the last without columns if no actuator has a state."""
     q, qd = of.q.numpy(), of.qd.numpy()
     return q, qd, qd[..., :0] if of.act is None else of.act.numpy()
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings of worlds that go bad in this context: methods see it from their costs."""
+    """Suppress warnings of bad worlds in this context: methods detect them by their costs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotFiniteWarning)
         yield

@@ -1,4 +1,4 @@
-"""The result that every method returns, and the state of a search for those who watch it."""
+"""Result that every method returns, and the state of a search for ``watch``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from sim.optimise.problem import Problem
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration of a search, given to ``watch``.
+    """Iteration of a search, given to ``watch``.
 
     Attributes:
         method: "gradient", "ilqr", "lbfgs" or "cmaes".
         problem: the problem.
         history: the least cost, or score, of all starts so far, after each iteration.
-        unknowns: what is tried now [starts, n]: by every start, by the present one of ``lbfgs``, or by every candidate
-            of ``cmaes``.
+        unknowns: the present unknowns [starts, n] of every start, of the present start of ``lbfgs``, or of every
+            candidate of ``cmaes``.
 
     Example:
         >>> import numpy as np
@@ -60,25 +60,26 @@ Watch = Callable[[Iteration], None]
 
 @dataclass(frozen=True)
 class Result:
-    """The best motion that was found.
+    """Best motion that was found.
 
     Attributes:
         method: "gradient", "ilqr", "lbfgs" or "cmaes".
-        cost: its cost, constraints left aside.
+        cost: its cost, without constraints.
         controls: joint forces of the chosen joints or inputs of the actuators [stages, size].
         q: coordinates before each step of the simulator and after the last [steps + 1, nq].
         qd: velocities likewise [steps + 1, nv].
-        unknowns: what the parametrisation's unknowns are [n]; those of ``ilqr`` are the controls.
-        history: the least cost, or score, of all starts so far, after each iteration; the first guesses are number 0.
-        rollouts: motions of one world that were simulated, forwards.
-        message: why it ended.
-        converged: whether that was because nothing more was to be gained, or the goal was reached.
+        unknowns: the parametrisation's unknowns [n]; for ``ilqr`` the controls.
+        history: the least cost, or score, of all starts so far, after each iteration; entry 0 is that of the first
+            guesses.
+        rollouts: number of motions of one world that were simulated, forward passes only.
+        message: reason for the end.
+        converged: True if the search converged or the goal was reached.
         starts: the final cost, or score, of each start [starts].
         violation: largest violation of any constraint.
-        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size,
-            2 nv + na].
+        gains: for ``ilqr``, feedback gains of the controls on a change of the state in tangent coordinates [stages,
+            size, 2 nv + na].
         seconds: time taken.
-        act: states of actuators that have one, likewise to q [steps + 1, na]; None where there are none.
+        act: states of actuators that have one, likewise [steps + 1, na]; None if there are none.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Tangents of a model's states, as of :func:`sim.integrate` and :func:`sim.difference`, twice differentiable."""
+"""Tangents of a model's states, like :func:`sim.integrate` and :func:`sim.difference`, twice differentiable."""
 
 import numpy as np
 import torch
@@ -11,15 +11,15 @@ TINY = 1e-24  # square of the sine of half an angle, below which the logarithm o
 
 
 class Tangent:
-    """Moves coordinates along tangents, with the axes of velocities.
+    """Motion of coordinates along tangents, with the axes of velocities.
 
     Args:
-        model: whose coordinates these are.
+        model: the model of the coordinates.
     """
 
     def __init__(self, model: Model):
         self.nv = model.nv
-        self._turning: list[tuple[int, int, bool]] = []  # where a quaternion and its rates begin; rates along own axes
+        self._turning: list[tuple[int, int, bool]] = []  # offsets of a quaternion and its rates; rates along body axes
         plain_q: list[int] = []
         plain_v: list[int] = []
         for code, start, first in zip(model.joint_type, model.joint_q_start, model.joint_qd_start, strict=True):
@@ -35,7 +35,7 @@ class Tangent:
         self._plain_coordinates = np.asarray(plain_q, dtype=np.int64)
 
     def moved(self, q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Coordinates [..., nq] after moving from q [..., nq] by v [..., nv], to second order in v."""
+        """Return coordinates [..., nq] after moving from q [..., nq] by v [..., nv], to second order in v."""
         if self.flat:
             return q + v
         parts = torch.zeros_like(q).index_copy(-1, self._plain_q.to(q.device), v[..., self._plain_v])
@@ -51,7 +51,7 @@ class Tangent:
         return torch.cat([*pieces, moved[..., end:]], dim=-1)
 
     def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
-        """The tangent [..., nv] that moves q0 [..., nq] to q1 [..., nq], turning by at most pi."""
+        """Return the tangent [..., nv] that moves q0 [..., nq] to q1 [..., nq], turning by at most pi."""
         if self.flat:
             return q1 - q0
         q0, q1 = torch.broadcast_tensors(q0, q1)
@@ -70,7 +70,7 @@ class Tangent:
         return torch.cat([*pieces, difference[..., end:]], dim=-1)
 
     def difference_of_arrays(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-        """As :meth:`difference`, of arrays [worlds, nq] in float64, with little overhead."""
+        """Return :meth:`difference` of arrays [worlds, nq] in float64, with little overhead."""
         q0, q1 = q0.astype(np.float64, copy=False), q1.astype(np.float64, copy=False)
         if self.flat:
             return q1 - q0
@@ -96,7 +96,7 @@ class Tangent:
 
 
 def rotation_vector(turn: torch.Tensor) -> torch.Tensor:
-    """The rotation vector [..., 3] of a unit quaternion xyzw [..., 4], of an angle of at most pi."""
+    """Return the rotation vector [..., 3] of a unit quaternion xyzw [..., 4], of an angle of at most pi."""
     turn = torch.where(turn[..., 3:] < 0.0, -turn, turn)
     axis, cosine = turn[..., :3], turn[..., 3:]
     square = (axis * axis).sum(-1, keepdim=True)
@@ -106,7 +106,7 @@ def rotation_vector(turn: torch.Tensor) -> torch.Tensor:
 
 
 def turn_between(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """The rotation vector along world axes [..., 3] that turns one quaternion xyzw [..., 4] into another."""
+    """Return the rotation vector along world axes [..., 3] that turns one quaternion xyzw [..., 4] into another."""
     return rotation_vector(quaternion_product(_normalised(after), quaternion_conjugate(_normalised(before))))
 
 

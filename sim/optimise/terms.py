@@ -1,4 +1,4 @@
-"""Ready-made costs: each is half a weighted sum of squares over the stages that ``at`` names."""
+"""Ready-made costs: half the weighted sum of squares over the stages selected by ``at``."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from sim.optimise.tangent import turn_between
 
 
 class _OfStates(LeastSquares):
-    """A difference from a target, in some states.
+    """Difference from a target, in some states.
 
     Args:
-        target: what is wanted [size], or for each of the states [states, size].
-        size: of the target; None where the model says so.
+        target: target [size], or one for each of the states [states, size].
+        size: size of the target; None if it depends on the model.
         weight: see :class:`sim.optimise.LeastSquares`.
-        at: the states that count: a number, several, or None for all; -1 is the last.
+        at: the states that count: an index, several, or None for all; -1 is the last.
         longest: see :class:`sim.optimise.LeastSquares`.
     """
 
@@ -33,7 +33,7 @@ class _OfStates(LeastSquares):
             self._require_target(size)
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         chosen = stages_of(self.at, stages, self.name)
         states = stages + 1 if isinstance(chosen, slice) else len(chosen)
         if self.target.ndim == 2 and len(self.target) not in (1, states):
@@ -50,17 +50,17 @@ class _OfStates(LeastSquares):
             )
 
     def rows(self, motion: Motion) -> list[int] | slice:
-        """The states that count."""
+        """Return the states that count."""
         return stages_of(self.at, motion.stages, self.name)
 
     def _wanted(self, like: torch.Tensor) -> torch.Tensor:
-        """The target as a tensor [size], or [states, 1, size]."""
+        """Return the target as a tensor [size], or [states, 1, size]."""
         target = torch.as_tensor(self.target, dtype=like.dtype, device=like.device)
         return target[:, None] if target.dim() == 2 else target
 
 
 class Position(_OfStates):
-    """The origin of a link or frame at a point.
+    """Distance of a link's or frame's origin from a point.
 
     Args:
         frame: name of a link or frame.
@@ -91,18 +91,18 @@ class Position(_OfStates):
         self.name = f"Position('{frame}')"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         model.frame(self.frame)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """From the target to the frame, along world axes [states, worlds, 3]."""
+        """Return the vector from the target to the frame, along world axes [states, worlds, 3]."""
         position, _ = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
         return position - self._wanted(position)
 
 
 class Orientation(_OfStates):
-    """A link or frame turned as wanted.
+    """Angle of a link or frame from a target orientation.
 
     Args:
         frame: name of a link or frame.
@@ -130,21 +130,21 @@ class Orientation(_OfStates):
         self.frame = frame
         self.name = f"Orientation('{frame}')"
         if not np.allclose(np.linalg.norm(self.target, axis=-1), 1.0, atol=1e-3):
-            raise ModelError(f"cost '{self.name}': target {self.target} is no quaternion of unit length")
+            raise ModelError(f"cost '{self.name}': target {self.target} isn't a unit quaternion; normalise it")
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         model.frame(self.frame)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The turn from the target to the frame, along world axes [states, worlds, 3]."""
+        """Return the rotation vector from the target to the frame, along world axes [states, worlds, 3]."""
         _, quaternion = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
         return turn_between(self._wanted(quaternion).expand_as(quaternion), quaternion)
 
 
 class Posture(_OfStates):
-    """Coordinates as wanted.
+    """Difference of the coordinates from a target.
 
     Args:
         target: coordinates [nq], or for each of the states [states, nq].
@@ -173,28 +173,28 @@ class Posture(_OfStates):
         self.name = "Posture"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         self._require_target(model.nq)
         _require_weights(self, model.nv)
 
     def columns(self, motion: Motion) -> np.ndarray:
-        """The coordinates', but for those of turns."""
+        """Return the entries of the coordinates, except those of turns."""
         own = np.full(motion.tangent.nv, -1)
         own[motion.tangent.plain] = motion.tangent.plain
         return own
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """From the target to the coordinates, as a tangent [states, worlds, nv]."""
+        """Return the difference from the target to the coordinates, as a tangent [states, worlds, nv]."""
         q = motion.q[self.rows(motion)]
         return motion.tangent.difference(self._wanted(q), q)
 
 
 class Velocity(_OfStates):
-    """Velocities of the joints as wanted.
+    """Difference of the joint velocities from a target.
 
     Args:
-        target: velocities [nv], or for each of the states [states, nv]; None for zeros.
+        target: velocities [nv], or for each of the states [states, nv]. Default: zeros.
         weight: of the squares of their differences, one or [nv].
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares`.
@@ -221,27 +221,27 @@ class Velocity(_OfStates):
         self.name = "Velocity"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         if self.target.ndim:
             self._require_target(model.nv)
         _require_weights(self, model.nv)
 
     def columns(self, motion: Motion) -> np.ndarray:
-        """The velocities'."""
+        """Return the entries of the velocities."""
         return motion.tangent.nv + np.arange(motion.tangent.nv)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The velocities less the target [states, worlds, nv]."""
+        """Return the velocities less the target [states, worlds, nv]."""
         qd = motion.qd[self.rows(motion)]
         return qd - self._wanted(qd)
 
 
 class ActuatorState(_OfStates):
-    """States of the actuators that have one as wanted.
+    """Difference of the actuators' states from a target.
 
     Args:
-        target: states [na], or for each of the states of the motion [states, na]; None for zeros.
+        target: states [na], or for each of the states of the motion [states, na]. Default: zeros.
         weight: of the squares of their differences, one or [na].
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares`.
@@ -269,30 +269,30 @@ class ActuatorState(_OfStates):
         self.name = "ActuatorState"
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         if not model.na:
-            raise ModelError(f"cost '{self.name}': no actuator of the model has a state")
+            raise ModelError(f"cost '{self.name}': no actuator of the model has a state; remove it")
         if self.target.ndim:
             self._require_target(model.na)
         _require_weights(self, model.na)
 
     def columns(self, motion: Motion) -> np.ndarray:
-        """Those of the states of actuators."""
+        """Return the entries of the states of actuators."""
         return np.arange(2 * motion.tangent.nv, motion.state_size)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The states less the target [states, worlds, na]."""
+        """Return the states less the target [states, worlds, na]."""
         act = motion.act[self.rows(motion)]
         return act - self._wanted(act)
 
 
 class Effort(LeastSquares):
-    """Small controls, in every stage.
+    """Size of the controls, in every stage.
 
     Args:
-        weight: of their squares, one or one per control.
-        target: the controls that cost nothing [size], or of each stage [stages, size]; None for zeros.
+        weight: weight of their squares, one or one per control.
+        target: the controls of zero cost [size], or of each stage [stages, size]. Default: zeros.
 
     Example:
         >>> import numpy as np
@@ -317,15 +317,15 @@ class Effort(LeastSquares):
             raise ModelError(f"cost 'Effort': target is {target!r}; it must be finite numbers")
 
     def columns(self, motion: Motion) -> np.ndarray:
-        """The controls'."""
+        """Return the entries of the controls."""
         return motion.state_size + np.arange(motion.controls.shape[2])
 
     def rows(self, motion: Motion) -> slice:
-        """All stages but the state at the end."""
+        """Return all stages but the state at the end."""
         return slice(0, motion.stages)
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The controls less the target [stages, worlds, size]."""
+        """Return the controls less the target [stages, worlds, size]."""
         stages, _, size = motion.controls.shape
         if self.target.shape not in ((), (size,), (1, size), (stages, size)):
             raise ModelError(
@@ -336,10 +336,10 @@ class Effort(LeastSquares):
 
 
 class Smoothness(LeastSquares):
-    """Controls that change little from one stage to the next. It couples stages, so ``ilqr`` refuses it.
+    """Changes of the controls from one stage to the next. It couples stages, so ``ilqr`` rejects it.
 
     Args:
-        weight: of the squares of the changes, one or one per control.
+        weight: weight of the squares of the changes, one or one per control.
 
     Example:
         >>> import numpy as np
@@ -359,19 +359,19 @@ class Smoothness(LeastSquares):
         self.name = "Smoothness"
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """Changes of the controls [stages - 1, worlds, size]."""
+        """Return changes of the controls [stages - 1, worlds, size]."""
         return motion.controls.diff(dim=0)
 
 
 class ContactForce(LeastSquares):
-    """Contact wanted at a time: the force on a contact sensor reaches a least value. ``ilqr`` doesn't know forces.
+    """Contact at given times: the force on a contact sensor must reach a minimum. ``ilqr`` doesn't support it.
 
     Args:
-        sensor: its number in the simulator's ``contact_sensors``.
-        least: the least force along a direction [N].
-        at: the stages in which it is wanted; None for all, -1 for the last.
-        direction: unit vector in the world; the default is up.
-        weight: of the squares of what is missing [1/N^2].
+        sensor: its index in the simulator's ``contact_sensors``.
+        least: minimum force along the direction [N].
+        at: the stages that count; None for all, -1 for the last.
+        direction: unit vector in the world. Default: up.
+        weight: weight of the squares of the missing force [1/N^2].
 
     Example:
         >>> import sim
@@ -401,21 +401,23 @@ class ContactForce(LeastSquares):
             raise ModelError(f"{where}: direction is {direction!r}; it must be a vector of unit length")
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
-        """See :meth:`sim.optimise.Cost.check`."""
+        """Check the problem, see :meth:`sim.optimise.Cost.check`."""
         stages_of(self.at, stages - 1, self.name)
         if not (is_whole(self.sensor, 0) and self.sensor < len(sensors)):
             raise ModelError(
-                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors, and sensor is a number below "
-                "that; name geometries with Simulator(..., contact_sensors=[...])"
+                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors; sensor must be an index below "
+                "that. Name geometries with Simulator(..., contact_sensors=[...])"
             )
         chosen = sensors[self.sensor]
         if any(sensor.name == chosen and sensor.kind == "contact" for sensor in model.sensors):
-            raise ModelError(f"cost '{self.name}': '{chosen}' counts contacts; choose a geometry, whose force it is")
+            raise ModelError(
+                f"cost '{self.name}': '{chosen}' is a sensor of contacts; choose one of a geometry's force"
+            )
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """The force that is missing [stages, worlds, 1]."""
+        """Return the missing force [stages, worlds, 1]."""
         if motion.contact_force is None:
-            raise ModelError(f"cost '{self.name}': this method doesn't know contact forces; use gradient or lbfgs")
+            raise ModelError(f"cost '{self.name}': this method doesn't support contact forces; use gradient or lbfgs")
         force = motion.contact_force[stages_of(self.at, motion.stages - 1, self.name)][:, :, self.sensor]
         along = force @ torch.as_tensor(self.direction, dtype=force.dtype, device=force.device)
         return (self.least - along).clamp(min=0.0)[..., None]

@@ -1,4 +1,4 @@
-"""The forces of actuators along a rollout, as differentiable functions of its states and inputs."""
+"""Actuator forces along a rollout, as differentiable functions of its states and inputs."""
 
 from collections.abc import Collection
 
@@ -28,13 +28,13 @@ def actuator_forces(
     control: torch.Tensor,
     act: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The forces with which actuators acted in each step of a rollout, held within their limits.
+    """Compute the forces of actuators in each step of a rollout, clamped to their limits.
 
     An actuator's force acts on its joint or tendon times the gear; see :mod:`warp_kernels.solver.actuators` for the
-    law. :class:`sim.torch.JointForces` gives what that comes to on the joints.
+    law. :class:`sim.torch.JointForces` gives the resulting joint forces.
 
     Args:
-        simulator: that made the rollout; gains, gears and limits are its present ones, without gradient.
+        simulator: the one that made the rollout; its present gains, gears and limits are used, without gradient.
         q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
         qd: velocities [steps + 1, num_worlds, nv].
         control: the inputs [steps, num_worlds, nu].
@@ -44,8 +44,8 @@ def actuator_forces(
         forces [steps, num_worlds, nu], N or N m.
 
     Raises:
-        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``, and for act
-            that is missing.
+        ModelError: if the numbers of steps are inconsistent, such as those of a rollout with ``hold``, or act is
+            missing.
 
     Example:
         >>> import torch
@@ -66,8 +66,8 @@ def actuator_forces(
         require_type(f"actuator_forces: {name}", given, torch.Tensor, "a torch.Tensor")
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(
-            f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; it takes every "
-            "state, one more than inputs"
+            f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; give all "
+            "states, one more than inputs"
         )
     require_joints_and_tendons(simulator.model, "actuator_forces")
     tendons = None
@@ -85,9 +85,10 @@ def forces_of_actuators(
     act: torch.Tensor | None,
     tendons: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> torch.Tensor:
-    """:func:`actuator_forces`, with what :class:`sim.torch.tendon_paths.TendonPaths` says of the states before a step.
+    """Compute :func:`actuator_forces` from the tendon state before each step
+    (:class:`sim.torch.tendon_paths.TendonPaths`).
 
-    What it returns of actuators on frames and on contacts means nothing.
+    The values for actuators on frames and on contacts are undefined.
 
     Args:
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
@@ -104,13 +105,14 @@ def forces_of_actuators(
     model = simulator.model
     position, velocity = moved_by_actuators(simulator, q[:-1], qd[:-1], tendons)
     kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)
-    # Gains that a kind doesn't have are zero.
+    # Gains that a kind of actuator lacks are zero.
     kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
     push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
     asked = torch.where(kind == POSITION, kp * (control - gear * position), push - kp * gear * position)
     ahead = 0.0 if isinstance(simulator.contact, MujocoContact) else simulator.dt
     damping = kd + ahead * kp
-    # Damping acts on the velocity at the end of the step; of tendons, and always under MuJoCo's law, on that before it.
+    # Damping acts on the velocity at the end of the step; for tendons, and always under MuJoCo's law, on the velocity
+    # before it.
     on_joint = torch.as_tensor(model.actuator_tendon < 0, device=q.device)
     damping = torch.where(on_joint, damping, kd)
     at_end = qd[1:, :, model.actuator_dof.clip(min=0)]
@@ -119,7 +121,9 @@ def forces_of_actuators(
 
 
 def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | None) -> torch.Tensor:
-    """Inputs within their range, or states: what goes into the laws, see :mod:`warp_kernels.activation`."""
+    """Return the inputs clamped to their range, or the states: the arguments of the laws in
+    :mod:`warp_kernels.activation`.
+    """
     model, dt = simulator.model, simulator.dt
     lower, upper = (present_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
     control = control.clamp(lower, upper)
@@ -146,7 +150,9 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
 
 
 def _states(model: Model, shape: tuple[int, ...], act: torch.Tensor | None) -> torch.Tensor:
-    """The states of actuators; raises ModelError unless they are those of all states of a rollout [steps, worlds]."""
+    """Return the states of actuators. Raises ModelError unless they are those of all states of a rollout [steps,
+    worlds].
+    """
     count = shape[0] + 1
     if act is None or len(act) != count:
         name = model.actuator_names[int(np.argmax(model.actuator_state >= 0))]
@@ -160,18 +166,18 @@ def _states(model: Model, shape: tuple[int, ...], act: torch.Tensor | None) -> t
 
 
 def require_joints_and_tendons(model: Model, where: str, actuators: Collection[int] | None = None) -> None:
-    """Raise ModelError where one of these actuators acts on a frame or on contacts; None for any of the model's."""
+    """Raise ModelError if one of these actuators (None: any of the model) acts on a frame or on contacts."""
     for number in model.transmissions.actuator:
         if actuators is None or number in actuators:
             name = model.actuator_names[number]
             kind = "acts on a frame or on contacts"
-            raise ModelError(f"{where}: actuator '{name}' {kind}, whose forces aren't given here")
+            raise ModelError(f"{where}: actuator '{name}' {kind}; its forces are not available here")
 
 
 def moved_by_actuators(
     simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, tendons: tuple[torch.Tensor, torch.Tensor] | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions of the joints and lengths of the tendons that actuators act on, and their rates [..., nu]."""
+    """Return positions of the joints and lengths of the tendons that actuators act on, and their rates [..., nu]."""
     model = simulator.model
     dof, tendon = model.actuator_dof, model.actuator_tendon
     on_joint = dof.clip(min=0)
@@ -187,7 +193,7 @@ def moved_by_actuators(
 def on_joints(
     simulator: Simulator, force: torch.Tensor, tendons: tuple[torch.Tensor, torch.Tensor] | None
 ) -> torch.Tensor:
-    """What forces of actuators [steps, num_worlds, nu] come to on the degrees of freedom [steps, num_worlds, nv]."""
+    """Map actuator forces [steps, num_worlds, nu] to the degrees of freedom [steps, num_worlds, nv]."""
     model = simulator.model
     pull = force * present_parameter(simulator, "actuator_gear", force)
     joint, tendon = (np.flatnonzero(each >= 0) for each in (model.actuator_dof, model.actuator_tendon))

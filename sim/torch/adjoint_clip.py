@@ -1,4 +1,4 @@
-"""Bounding the gradient that passes from one step to the step before."""
+"""Clipping of the gradient that is propagated from one step to the previous step."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from sim.model.checks import number
 def clip_adjoint(
     q: torch.Tensor, qd: torch.Tensor, limit: float, act: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """A state as it is, whose gradient is scaled down where it is longer than a limit, in each world on its own.
+    """Return a state unchanged, and scale its gradient down to a maximum norm in the backward pass, per world.
 
-    Contacts multiply gradients from step to step, until a few worlds drown all others in a loss over many of them. Put
-    this between steps to bound what each world hands back. It biases the gradient in all that came before. Norms are
-    those of the loss that is differentiated: of a sum over worlds, not of a mean.
+    Contacts multiply gradients from step to step, until a few worlds dominate a loss over a batch. Put this between
+    steps to bound the gradient that each world propagates to earlier steps. It biases the gradient of everything before
+    it. Norms are those of the loss that is differentiated: of a sum over worlds, not of a mean.
 
     Args:
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
         limit: largest norm of a world's gradient in q, qd and act, taken together.
-        act: states of actuators that have one [num_worlds, na]; they come back as a third result.
+        act: states of actuators that have one [num_worlds, na]; returned as a third result.
 
     Raises:
-        ModelError: for a limit that isn't positive, and for tensors of another number of dimensions.
+        ModelError: if the limit isn't positive or a tensor isn't two-dimensional.
 
     Example:
         >>> import torch
@@ -56,9 +56,9 @@ class _ClipAdjoint(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        # In double precision: squares of single precision soon overflow.
+        # Double precision: squares in single precision soon overflow.
         norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True, dtype=torch.float64)
         longer = norm > ctx.limit
-        # Two choices: where nothing is divided by, its derivative must not be that of a division by zero.
+        # Two torch.where: the branch that isn't chosen must not divide by zero, or its derivative is NaN.
         scale = torch.where(longer, ctx.limit / torch.where(longer, norm, 1.0), 1.0)
         return None, *((grad * scale).to(grad.dtype) for grad in grads)

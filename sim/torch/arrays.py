@@ -17,12 +17,12 @@ from sim.errors import ModelError
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 SCALARS = {torch.float32: wp.float32, torch.float64: wp.float64}
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
-# Whether a backward pass keeps what it needs for another one (retain_graph).
+# True while a backward pass keeps its buffers for another one (retain_graph).
 keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> wp.array:
-    """A Warp array over the memory of a contiguous tensor, which the caller keeps alive.
+    """Return a Warp array over the memory of a contiguous tensor, which the caller keeps alive.
 
     Args:
         tensor: entries of a vector or matrix type are its last dimensions.
@@ -39,7 +39,7 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
 
 
 def as_rows(tensor: torch.Tensor) -> Rows:
-    """An array over the memory of a tensor, or of a copy where it lies otherwise; it keeps that memory."""
+    """Return an array over the memory of a tensor, or of a contiguous copy; it keeps that memory alive."""
     tensor = tensor.detach().contiguous().resolve_neg()
     scalar = SCALARS[tensor.dtype]
     if tensor.is_cpu:
@@ -50,14 +50,16 @@ def as_rows(tensor: torch.Tensor) -> Rows:
 
 
 def as_tensor(array: Rows) -> torch.Tensor:
-    """A tensor over the memory of an array, which it keeps; ``wp.to_torch`` takes twice as long on a CPU."""
+    """Return a tensor over the memory of an array, which it keeps alive; ``wp.to_torch`` takes twice as long on a
+    CPU.
+    """
     if isinstance(array, HostArray):
         return torch.from_numpy(array.memory)
     return torch.from_numpy(np.asarray(array)) if the_cpu() == array.device else wp.to_torch(array)
 
 
 def warp_device(device: torch.device) -> wp.Device:
-    """The Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
+    """Return the Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
     if device.type == "cpu":
         return the_cpu()
     start_warp()
@@ -68,7 +70,7 @@ def warp_device(device: torch.device) -> wp.Device:
 
 
 def torch_device(device: wp.Device) -> torch.device:
-    """The torch device of a Warp device."""
+    """Return the torch device of a Warp device."""
     return _torch_device(device.alias)
 
 
@@ -78,10 +80,10 @@ def _torch_device(alias: str) -> torch.device:
 
 
 def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Let Warp work on torch's current stream, in this context, on CUDA; its own stream then waits for that work.
+    """Make Warp work on torch's current CUDA stream in this context; Warp's own stream then waits for that work.
 
-    There arrays are read and freed after the context, and taken for work on another stream of torch's. Of torch's
-    streams only the default one is waited for by itself.
+    Arrays are read and freed on Warp's stream after the context, and may be used on another stream of torch's. The
+    default stream is the only one of torch's that is waited for automatically.
 
     Raises:
         ModelError: while torch captures a graph.
@@ -94,12 +96,12 @@ def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[o
 
 
 def stream_key(device: torch.device) -> int:
-    """A number that identifies torch's current stream among those of its device."""
+    """Return a number that identifies torch's current stream among those of its device."""
     return 0 if device.type == "cpu" else int(torch.cuda.current_stream(device).cuda_stream)
 
 
 def require_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
-    """Raise ModelError, naming it, for anything but a tensor of this shape, since a broadcast one would be wrong."""
+    """Raise ModelError, naming it, for anything but a tensor of this shape; a broadcast tensor would be wrong."""
     if not isinstance(value, torch.Tensor):
         raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
     if value.shape != shape:

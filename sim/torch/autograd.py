@@ -15,7 +15,7 @@ from sim.torch.recorded_rollout import Settings, record
 from sim.torch.rollout_result import NextState, Rollout
 from sim.torch.sensors.readings import Sensors
 
-COMPILED = "steps are taken by kernels of Warp, outside of what torch.compile can see"
+COMPILED = "steps run in Warp kernels, which torch.compile can't trace"
 
 
 @not_compiled(COMPILED)
@@ -45,11 +45,11 @@ def rollout(
         control: inputs of the actuators [steps / hold, num_worlds, nu]. Default: zeros.
         steps: number of steps; needed where neither tau nor control is given.
         hold: for how many steps each of tau and control acts. Only the states at which they change are returned.
-        checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Leave it 1
-            where hold isn't.
-        leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
-            don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
-            are; the loss must leave them out itself.
+        checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Must be 1 if
+            hold isn't.
+        leave_out_bad_worlds: set the gradients of worlds with non-finite states or gradients to zero, so that shared
+            parameters keep finite gradients. :attr:`sim.Simulator.bad_worlds` marks these worlds; the loss must exclude
+            them itself.
         act: activations, states of the actuators that have one [num_worlds, na]. Default: zeros.
         contact_forces: return the forces on the simulator's ``contact_sensors``, friction included, averaged over each
             step, and over the steps for which an input is held.
@@ -74,7 +74,7 @@ def rollout(
         RuntimeError: for a second derivative, forward mode and vmap over inputs, which are not supported, and for a
             batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one backward pass after the other.
 
-    With ``warm_start=True`` of the contact the first step begins with zero impulses.
+    With ``warm_start=True`` of the contact, the first step is a cold start: its initial impulses are zero.
 
     Example:
         >>> import torch
@@ -94,8 +94,8 @@ def rollout(
     _require_hold(hold)
     if hold > 1 and checkpoint_interval != 1:
         raise ModelError(
-            f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states of the steps are "
-            "kept: leave checkpoint_interval out"
+            f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states are kept, so "
+            "remove checkpoint_interval"
         )
     if contact_forces:
         _require_contact_sensors(simulator, hold)
@@ -104,7 +104,7 @@ def rollout(
         if sensors.simulator is not simulator:
             raise ModelError("rollout: sensors are of another simulator; make them with sim.torch.Sensors(simulator)")
         if hold > 1 or checkpoint_interval != 1:
-            raise ModelError("rollout: sensors read the states of all steps; leave hold and checkpoint_interval out")
+            raise ModelError("rollout: sensors read the states of all steps; remove hold and checkpoint_interval")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
     settings = Settings(
         simulator, tuple(given), _number_of_steps(simulator, tau, control, steps, hold), checkpoint_interval,
@@ -126,7 +126,7 @@ def rollout(
 
 
 def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.Tensor:
-    """Return a parameter by world whose gradient is zero in bad worlds [num_worlds], whatever their sensors read."""
+    """Return a per-world parameter whose gradient is zero in bad worlds [num_worlds], whatever their sensors read."""
     shared = value.dim() == number_of_dims(name)
     each = value.expand(len(bad), *value.shape) if shared else value.clone()
     if each.requires_grad:
@@ -142,19 +142,21 @@ def _require_hold(hold: int) -> None:
 def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
     """Check that the simulator measures contact forces, and that they have a mean over held inputs."""
     if not simulator.contact_sensors:
-        raise ModelError("rollout: for contact_forces name geometries with Simulator(..., contact_sensors=[...]) first")
+        raise ModelError(
+            "rollout: contact_forces needs sensors; name geometries in Simulator(..., contact_sensors=[...])"
+        )
     contact_sensors = simulator.engine.shards[0].step.collision.contact_slots
     if hold > 1 and contact_sensors:
         raise ModelError(
             f"rollout: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "
-            "over several steps; repeat each input instead, or leave it out of contact_sensors"
+            "over steps; repeat each input instead, or remove it from contact_sensors"
         )
 
 
 def _number_of_steps(
     simulator: Simulator, tau: torch.Tensor | None, control: torch.Tensor | None, steps: int | None, hold: int
 ) -> int | None:
-    """Return the number of steps, of the inputs after checking them or as given; None if nothing tells."""
+    """Return the number of steps: checked against the inputs, or as given; None if both are missing."""
     if tau is not None and control is not None and steps is None and len(tau) != len(control):
         raise ModelError(f"rollout: tau has {len(tau)} steps, but control {len(control)}")
     for name, value, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
@@ -185,15 +187,16 @@ def step(
     act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> NextState:
-    """Take one step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop
-    of steps is then the list of checkpoints.
+    """Take one differentiable step, or several with the same inputs, like :func:`rollout`.
+
+    In a loop of steps, the autograd graph is the list of checkpoints.
 
     Args:
         simulator: the simulator.
         q: coordinates [num_worlds, nq].
         qd: velocities [num_worlds, nv].
-        tau: joint forces [num_worlds, nv]; None for none.
-        control: inputs of the actuators [num_worlds, nu]; None for zeros.
+        tau: joint forces [num_worlds, nv]. Default: zeros.
+        control: inputs of the actuators [num_worlds, nu]. Default: zeros.
         hold: number of steps, all with these inputs.
         leave_out_bad_worlds: as for :func:`rollout`.
         act: states of actuators that have one [num_worlds, na].
@@ -223,9 +226,12 @@ def step(
     _require_hold(hold)
     require_flags("step", leave_out_bad_worlds=leave_out_bad_worlds)
     if simulator.contact.warm_start:
-        raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
+        raise ModelError("sim.torch.step can't warm-start the next step; use rollout, or warm_start=False")
     if simulator.model.na and act is None:
-        raise ModelError("sim.torch.step: actuators of the model have states; give act, such as zeros, and take it on")
+        raise ModelError(
+            "sim.torch.step: actuators of the model have states; give act (zeros at first), then the act that step "
+            "returned"
+        )
     tau = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv)
     control = None if control is None else _tensor(simulator, "control", control, simulator.model.nu)
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
@@ -243,7 +249,7 @@ def _inputs(
     control: torch.Tensor | None,
     given: Mapping[str, torch.Tensor],
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors that a rollout takes; tau and control [steps, num_worlds, n] have been checked."""
+    """Return the tensors that a rollout takes; tau and control [steps, num_worlds, n] are already checked."""
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
     return q, qd, _act(simulator, act, qd), tau, control, *given.values()
@@ -254,7 +260,7 @@ def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> 
     if act is None:
         return like.new_zeros(simulator.num_worlds, simulator.model.na) if simulator.model.na else None
     if not simulator.model.na:
-        raise ModelError("act is given, but no actuator of the model has a state; leave it out")
+        raise ModelError("act is given, but no actuator of the model has a state; remove it")
     return _tensor(simulator, "act", act, simulator.model.na)
 
 

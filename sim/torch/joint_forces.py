@@ -1,4 +1,4 @@
-"""The generalised forces that acted on the joints in each step of a rollout, by what they come from."""
+"""Generalised forces on the joints in each step of a rollout, by origin."""
 
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class JointForceParts(NamedTuple):
     Attributes:
         applied: ``tau``.
         actuators: of all actuators, those of tendons included, times their gears; MuJoCo's ``qfrc_actuator``.
-        passive: of dampers and springs of joints and tendons, and what bears links' weight (``gravcomp``); MuJoCo's
+        passive: of dampers and springs of joints and tendons, and of gravity compensation (``gravcomp``); MuJoCo's
             ``qfrc_passive``.
-        constraints: of all else: dry friction, limits, contacts, and equations between joints, links and tendons;
+        constraints: of dry friction, limits, contacts, and equality constraints of joints, links and tendons;
             MuJoCo's ``qfrc_constraint``.
 
     Example:
@@ -46,27 +46,27 @@ class JointForceParts(NamedTuple):
 
     @property
     def total(self) -> torch.Tensor:
-        """What gave the motion: inverse dynamics of the velocities before and after a step."""
+        """Sum of all parts: inverse dynamics of the velocities before and after a step."""
         return self.applied + self.actuators + self.passive + self.constraints
 
 
 class JointForces(torch.nn.Module):
     """The forces on the joints of a model along rollouts.
 
-    They are those that a step has acted with, so that their sum gives its change of velocity. What the step takes at
-    its end is taken there: dampers at the velocity after it and, with hard contact, springs at the position that this
-    leads to. Constraints are what is left of the balance, averaged over the step. With hard contact that includes, of
-    free and ball joints, by how much gyroscopic forces in the middle of the step differ from those at its start.
+    Their sum gives the step's change of velocity exactly. Implicit terms are evaluated at the end of the step: dampers
+    at the velocity after it and, with hard contact, springs at the position that this leads to. Constraint forces are
+    the rest of the balance, averaged over the step. With hard contact they include, for free and ball joints, the
+    difference between gyroscopic forces in the middle of the step and at its start.
 
     A torque sensor between motor and link measures ``actuators``, or the sum of ``actuators``, ``passive`` and, of its
     joint's dry friction and limits, ``constraints``, depending on where it sits.
 
     Args:
-        simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
+        simulator: the one that makes the rollouts; its parameters at the time of a call are used, without gradient.
 
     Raises:
-        ModelError: for integrators other than "euler", whose steps have other forces, for a medium, and for tendons
-            with armature.
+        ModelError: for integrators other than "euler", whose steps have other forces, for a model with a medium, and
+            for tendons with armature.
 
     Example:
         >>> import torch
@@ -88,18 +88,15 @@ class JointForces(torch.nn.Module):
         require_type("JointForces: simulator", simulator, Simulator, "a sim.Simulator")
         if simulator.integrator != "euler":
             raise ModelError(
-                f"JointForces: the simulator has integrator='{simulator.integrator}'; there are forces of steps by "
-                "'euler' alone"
+                f"JointForces: the simulator has integrator='{simulator.integrator}'; joint forces need 'euler'"
             )
         if len(simulator.model.drag_boxes.link):
-            raise ModelError(
-                "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
-            )
+            raise ModelError("JointForces: the forces of a medium can't be separated; remove set_medium from the model")
         tendons = simulator.model.tendons.names
         if tendons and (simulator.parameter("tendon_armature") > 0.0).any():
             raise ModelError(
-                "JointForces: the model has tendons with armature, whose inertia isn't told apart from constraints; "
-                "give the joints armature in its place"
+                "JointForces: inertia of tendon armature can't be separated from constraints; give the joints "
+                "armature instead"
             )
         self._simulator, self._present = simulator, PresentRobot(simulator)
 
@@ -113,18 +110,18 @@ class JointForces(torch.nn.Module):
         control: torch.Tensor | None = None,
         act: torch.Tensor | None = None,
     ) -> JointForceParts:
-        """The forces in each step of a rollout.
+        """Compute the forces in each step of a rollout.
 
         Args:
             q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
             qd: velocities [steps + 1, num_worlds, nv].
-            tau: the joint forces given to the rollout [steps, num_worlds, nv]; None for none.
-            control: the inputs given to it [steps, num_worlds, nu]; None for zero.
+            tau: the joint forces given to the rollout [steps, num_worlds, nv]. Default: zeros.
+            control: the inputs given to it [steps, num_worlds, nu]. Default: zeros.
             act: states of actuators that have one [steps + 1, num_worlds, na].
 
         Raises:
-            ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``, and for
-                act that is missing.
+            ModelError: if the numbers of steps are inconsistent, such as those of a rollout with ``hold``, or act is
+                missing.
         """
         model, steps = self._simulator.model, len(q) - 1
         if q.dim() != 3 or qd.dim() != 3:
@@ -134,8 +131,8 @@ class JointForces(torch.nn.Module):
         lengths = [len(given) for given in (tau, control) if given is not None]
         if steps < 1 or len(qd) != len(q) or any(length != steps for length in lengths):
             raise ModelError(
-                f"JointForces: q has {len(q)} states, qd {len(qd)}, and inputs {lengths or 'none'}; it takes every "
-                "state, one more than inputs, and at least two"
+                f"JointForces: q has {len(q)} states, qd {len(qd)}, and inputs {lengths or 'none'}; give all states, "
+                "at least two and one more than inputs"
             )
         if tau is not None:
             require_tensor("JointForces: tau", tau, (steps, q.shape[1], model.nv))
@@ -163,7 +160,9 @@ class JointForces(torch.nn.Module):
         act: torch.Tensor | None,
         tendons: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> torch.Tensor:
-        """Those of joints at their degrees of freedom, those of tendons along them."""
+        """Add forces of joint actuators at their degrees of freedom, and those of tendon actuators along the
+        tendons.
+        """
         if not self._simulator.model.nu:
             return torch.zeros_like(qd[1:])
         require_joints_and_tendons(self._simulator.model, "JointForces")
@@ -171,7 +170,7 @@ class JointForces(torch.nn.Module):
         return on_joints(self._simulator, force, tendons)
 
     def _of_joints(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """Dampers and springs."""
+        """Compute forces of dampers and springs of joints."""
         model, after = self._simulator.model, qd[1:]
         damping, stiffness, rest = (
             present_parameter(self._simulator, name, q) for name in ("damping", "stiffness", "rest_position")
@@ -185,7 +184,7 @@ class JointForces(torch.nn.Module):
         return force + spring
 
     def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-        """Springs and dampers of tendons, both at the start of a step."""
+        """Compute forces of springs and dampers of tendons, both at the start of a step."""
         stiffness, damping, curve, growth, lower, upper = (
             present_parameter(self._simulator, f"tendon_{name}", qd)
             for name in (
@@ -200,7 +199,9 @@ class JointForces(torch.nn.Module):
         return (slope.mT @ force[..., None])[..., 0]
 
     def _of_compensation(self, q: torch.Tensor, robot: Robot) -> torch.Tensor:
-        """Forces at the centres of mass that bear a share of the links' weights [rows, nv]."""
+        """Compute gravity compensation: forces at the centres of mass that carry a share of the links' weights [rows,
+        nv].
+        """
         names = list(self._simulator.model.link_names)
         pose, jacobian = robot.forward_kinematics_matrix(q), robot.jacobian(q, names)
         arm = (pose[..., :3, :3] @ robot.com[..., None])[..., 0]

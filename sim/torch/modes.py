@@ -1,4 +1,4 @@
-"""The modes of PyTorch that matter here: what it records, in which precision it multiplies, what it compiles."""
+"""PyTorch modes that affect calls: recording of gradients, precision of products, compilation."""
 
 import functools
 import sys
@@ -10,7 +10,7 @@ import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 KINDS = ("cpu", "cuda")  # of devices
-# Modes in which tensors stand for those of later runs, so that kernels find no numbers in them.
+# Modes in which tensors are placeholders for later runs, without values that kernels could read.
 RECORDING = (torch._C._TorchDispatchModeKey.PROXY, torch._C._TorchDispatchModeKey.FAKE)
 
 
@@ -18,7 +18,7 @@ RECORDING = (torch._C._TorchDispatchModeKey.PROXY, torch._C._TorchDispatchModeKe
 def with_gradients() -> Iterator[None]:
     """Record derivatives, also inside ``torch.no_grad()`` and ``torch.inference_mode()``; also a decorator.
 
-    A search or a controller that runs in such a mode, as a robot's loop may, needs its own derivatives none the less.
+    A search or a controller may run in such a mode, as a robot's loop does, and still needs derivatives internally.
     """
     with torch.inference_mode(False), torch.enable_grad(), without_autocast():
         yield
@@ -35,7 +35,9 @@ def without_autocast() -> Iterator[None]:
 
 
 def in_own_precision(function: Function) -> Function:
-    """A function whose products of matrices are those of mechanics: ``torch.autocast`` is for networks around it."""
+    """Wrap a function so that its matrix products ignore ``torch.autocast``, which is meant for the networks around
+    it.
+    """
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -48,9 +50,10 @@ def in_own_precision(function: Function) -> Function:
 
 
 def outside_inference(function: Function) -> Function:
-    """A function whose tensors may get a history later: for it ``torch.inference_mode()`` is ``torch.no_grad()``.
+    """Wrap a function so that ``torch.inference_mode()`` acts as ``torch.no_grad()`` in it: its tensors may get a
+    history later.
 
-    It is for what keeps tensors: an environment that begins in such a mode may be trained in after it.
+    It is for objects that keep tensors: an environment that is made in such a mode may be trained in afterwards.
     """
 
     @functools.wraps(function)
@@ -64,8 +67,8 @@ def outside_inference(function: Function) -> Function:
 
 
 def require_no_recording(what: str) -> None:
-    """Raise RuntimeError where PyTorch records a program, which would have numbers of now, or none, for what kernels
-    will compute.
+    """Raise RuntimeError while PyTorch records a program, which would hold present values, or none, of kernel
+    results.
     """
     recording = torch._C._len_torch_dispatch_stack() and any(map(torch._C._get_dispatch_mode, RECORDING))
     if recording or torch._C._is_tracing():
@@ -74,14 +77,15 @@ def require_no_recording(what: str) -> None:
         )
 
 
-PARAMETERS = "numbers of a simulator's parameters are outside of what torch.compile can see"
+PARAMETERS = "values of a simulator's parameters can't be traced by torch.compile"
 
 
 def not_compiled(reason: str) -> Callable[[Function], Function]:
-    """As ``torch.compiler.disable``, which imports the whole compiler (1.5 s) where a function is merely defined.
+    """Exclude a function like ``torch.compiler.disable``, without importing the whole compiler (1.5 s) at its
+    definition.
 
     Args:
-        reason: what torch.compile says when it is asked for a single graph.
+        reason: shown by torch.compile if it is asked for a single graph.
     """
 
     def decorate(function: Function) -> Function:
@@ -95,7 +99,7 @@ def not_compiled(reason: str) -> Callable[[Function], Function]:
                 disabled.append(torch.compiler.disable(function, reason=reason))
             return disabled[0](*args, **kwargs)
 
-        # What torch.compile looks at before it traces a function; ``torch.compiler.disable`` sets the same.
+        # torch.compile checks these attributes before it traces a function; ``torch.compiler.disable`` sets the same.
         called._torchdynamo_disable = True  # type: ignore[attr-defined]
         called._torchdynamo_disable_msg = reason  # type: ignore[attr-defined]
         return called  # type: ignore[return-value]

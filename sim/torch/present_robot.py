@@ -1,4 +1,4 @@
-"""The parameters that a simulator has at present, or that are given for a call, as tensors and in a robot."""
+"""A simulator's parameters, present or given for a call, as tensors and in a robot."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ from sim.torch.robot.robot import Robot
 
 
 def given_parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    """A parameter that is given for a call, ``[n, ...]`` or ``[num_worlds, n, ...]``.
+    """Return a parameter that is given for a call, ``[n, ...]`` or ``[num_worlds, n, ...]``.
 
     Raises:
-        ModelError: for an unknown name, what holds no numbers, and another shape.
+        ModelError: for an unknown name, a value without numbers, and a wrong shape.
     """
     own, counts = simulator.engine.parameters.values, simulator.model.counts
     if name not in own:
@@ -28,7 +28,7 @@ def given_parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor
     if isinstance(value, torch.Tensor):
         tensor = value.to(numbers) if value.dtype in (torch.bfloat16, torch.float16) else value
     elif isinstance(value, Sequence) and any(isinstance(each, torch.Tensor) for each in value):
-        raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them by torch.stack")
+        raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them with torch.stack")
     else:
         tensor = torch.from_numpy(as_numbers(f"parameter '{name}'", value)).to(numbers)
     if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
@@ -38,8 +38,9 @@ def given_parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor
 
 
 def with_given(simulator: Simulator, given: Mapping[str, torch.Tensor]) -> Simulator:
-    """A simulator as those see it who ask for its parameters, with some of them given as tensors, which may have
-    gradients. It simulates with its own.
+    """Return a view of a simulator whose parameters are partly replaced by tensors, which may have gradients.
+
+    Only readers of its parameters see them; it still simulates with its own.
     """
     return cast(Simulator, _Given(simulator, given)) if given else simulator
 
@@ -52,12 +53,12 @@ class _Given:
         return getattr(self._simulator, name)
 
     def parameter(self, name: str) -> Any:
-        """The value given, or the simulator's own."""
+        """Return the given value, or else the simulator's."""
         return self._given[name] if name in self._given else self._simulator.parameter(name)
 
 
 def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
-    """A parameter of the simulator, with the precision and on the device of another tensor.
+    """Return a parameter of the simulator, with the dtype and on the device of another tensor.
 
     It has a gradient if it is given by :func:`with_given`.
     """
@@ -65,7 +66,7 @@ def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> to
 
 
 def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Parameters for a batch of states [steps, num_worlds, nq] made flat; one value each where worlds share it."""
+    """Return parameters for a flattened batch of states [steps, num_worlds, nq]; one value each if worlds share it."""
     found = {}
     for name in names:
         value = present_parameter(simulator, name, q)
@@ -75,13 +76,13 @@ def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tens
 
 
 class PresentRobot:
-    """A robot with the parameters that a simulator has at present; nothing of it is learnt.
+    """A robot with the present parameters of a simulator; none of them is learnt.
 
     Args:
         simulator: the simulator.
 
     Attributes:
-        robot: with the parameters of the last call.
+        robot: the robot, with the parameters of the last call.
     """
 
     def __init__(self, simulator: Simulator):
@@ -89,12 +90,12 @@ class PresentRobot:
         self._held: tuple[Mapping[str, Any], torch.device, torch.Size] | None = None
 
     def __call__(self, q: torch.Tensor) -> Robot:
-        """The robot for coordinates [steps + 1, num_worlds, nq] of a rollout, the last of which is left out.
+        """Return the robot for coordinates [steps + 1, num_worlds, nq] of a rollout, excluding the last state.
 
         Where worlds differ, rows of a flat batch are steps times worlds.
         """
         held = self._simulator.engine.parameters.values, q.device, q.shape
-        # Parameters that are set anew would have what the robot has captured recorded again.
+        # Setting parameters again would make the robot capture its graphs again.
         if self._held is None or self._held[0] is not held[0] or self._held[1:] != held[1:]:
             self._take(self._simulator, q)
             self._held = held
@@ -102,9 +103,9 @@ class PresentRobot:
 
     @contextmanager
     def as_given(self, simulator: Simulator, q: torch.Tensor) -> Iterator[Robot]:
-        """The robot for coordinates of a rollout, with the parameters of what :func:`with_given` has returned.
+        """Return the robot for coordinates of a rollout, with the parameters of the result of :func:`with_given`.
 
-        It keeps no history of theirs afterwards.
+        It keeps no history of these parameters afterwards.
         """
         if simulator is self._simulator:
             yield self(q)

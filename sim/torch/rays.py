@@ -1,4 +1,4 @@
-"""Sensors made of rays: height scans, lidars and depth cameras, for many states at once, with gradients."""
+"""Ray-based sensors (height scans, lidars, depth cameras) for batches of states, with gradients."""
 
 import math
 
@@ -15,10 +15,10 @@ EVERYTHING = RayTargets()
 
 
 def pattern(name: str, value: npt.ArrayLike, size: int, like: torch.Tensor) -> torch.Tensor:
-    """Points or directions as a tensor [..., rays, size] of the dtype and device of another.
+    """Return points or directions as a tensor [..., rays, size] of the dtype and on the device of another.
 
     Raises:
-        ModelError: for another shape.
+        ModelError: for a wrong shape.
     """
     result = torch.as_tensor(value, dtype=like.dtype, device=like.device)
     if result.dim() < 2 or result.shape[-1] != size:
@@ -37,19 +37,19 @@ def height_scan(
     above: float = 10.0,
     **parameters: torch.Tensor,
 ) -> torch.Tensor:
-    """Heights of the ground around a frame, by vertical rays; the grid turns with the frame's heading only.
+    """Measure heights of the ground around a frame with vertical rays; the grid turns with the frame's heading only.
 
     Args:
         robot: the robot, on the model of its whole world.
         q: coordinates [..., nq].
         frame: name of the frame.
-        points: places x and y beside the frame's origin [points, 2], m; see :func:`sim.rays.grid_pattern`.
-        targets: which geometries count as ground; leave out the robot's own links.
-        above: how far above the frame the rays start [m].
+        points: x and y offsets from the frame's origin [points, 2], m; see :func:`sim.rays.grid_pattern`.
+        targets: geometries that count as ground; exclude the robot's own links.
+        above: height above the frame at which the rays start [m].
         **parameters: as for :meth:`sim.torch.Robot.cast_rays`.
 
     Returns:
-        height over the frame's origin [..., points], m, less than zero below it; minus infinity where there is nothing.
+        height over the frame's origin [..., points], m, less than zero below it; minus infinity without a hit.
 
     Example:
         >>> import torch
@@ -83,14 +83,14 @@ def lidar(
     max_distance: float = math.inf,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distances along directions that are fixed to a frame.
+    """Measure distances along directions that are fixed to a frame.
 
     Args:
         robot: the robot, on the model of its whole world.
         q: coordinates [..., nq].
-        frame: name of the frame, where all rays start.
+        frame: name of the frame at whose origin all rays start.
         directions: along the frame's axes [rays, 3]; see :func:`sim.rays.fan_pattern`.
-        targets: which geometries are seen; leave out the link that carries the lidar.
+        targets: geometries that are seen; exclude the link that carries the lidar.
         max_distance: its range [m].
         **parameters: as for :meth:`sim.torch.Robot.cast_rays`.
 
@@ -129,9 +129,9 @@ def depth_image(
     max_distance: float = math.inf,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Depth and segmentation as a camera on a frame sees them, one picture for each state.
+    """Render depth and segmentation of a camera on a frame, one image for each state.
 
-    The camera looks along the negative z axis of its frame, y up in the picture, as cameras of MJCF and USD do.
+    The camera looks along the negative z axis of its frame, y up in the image, like cameras of MJCF and USD.
 
     Args:
         robot: the robot, on the model of its whole world.
@@ -140,12 +140,12 @@ def depth_image(
         width: number of columns.
         height: number of rows.
         fov: vertical field of view [degrees].
-        targets: which geometries are seen.
-        max_distance: distance from the camera up to which it sees [m].
+        targets: geometries that are seen.
+        max_distance: range of the camera [m].
         **parameters: as for :meth:`sim.torch.Robot.cast_rays`.
 
     Returns:
-        depth along the camera's axis [..., height, width], m, infinite where there is nothing, and index of the
+        depth along the camera's axis [..., height, width], m, infinite without a hit, and index of the
         geometry in ``model.geometries`` [..., height, width], -1 there.
 
     Example:

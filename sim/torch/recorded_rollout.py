@@ -1,8 +1,8 @@
 """A rollout as an operation of PyTorch's autograd.
 
-It keeps its inputs and its states and nothing else; the backward pass runs each step again, see
-:mod:`sim.simulation.engine.recording`. The gradient is an operation of its own, so that ``torch.func.jacrev`` can
-ask for several, and a second derivative finds a node that raises.
+It keeps only its inputs and states; the backward pass recomputes each step, see :mod:`sim.simulation.engine.recording`.
+The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative reaches a
+node that raises.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ from sim.torch.modes import require_no_recording
 from warp_kernels.records import Records, StateArrays
 
 NO_SECOND = (
-    "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
-    "torch.autograd.functional.jvp, hvp or hessian); use reverse mode once, and differences of gradients beyond that"
+    "a rollout has first derivatives only (no create_graph=True, torch.autograd.functional.jvp, hvp or hessian); use "
+    "reverse mode once, and finite differences of gradients beyond that"
 )
 NO_FORWARD_MODE = (
     "a rollout has no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (torch.func.vjp, jacrev)"
@@ -40,18 +40,18 @@ NO_VMAP = "a rollout has no vmap over its inputs; use the simulator's num_worlds
 
 @dataclass(eq=False)
 class Settings:
-    """What a rollout takes beside tensors, and what its way back has to know of it.
+    """Settings of a rollout other than tensors, and state for its backward pass.
 
     Attributes:
         simulator: the simulator.
-        names: the parameters that are given.
-        steps: number of steps, or None where an input says so.
-        checkpoint_interval: of the states that are stored.
-        leave_out_bad_worlds: whether worlds that went bad get no gradient.
-        returned: which of the stored states are returned; None for the last one, without the dimension of steps.
-        keeps_solved: whether to keep what a trajectory calls ``solved``, see :func:`run_steps`.
-        recording: the rollout, with all its states and with the values of all parameters; until the way back has been
-            gone, unless the graph is records.
+        names: names of the given parameters.
+        steps: number of steps, or None if an input determines it.
+        checkpoint_interval: interval of the stored states.
+        leave_out_bad_worlds: True to give bad worlds a zero gradient.
+        returned: indices of the stored states that are returned; None for the last one, without the dimension of steps.
+        keeps_solved: True to keep a trajectory's ``solved``, see :func:`run_steps`.
+        recording: the rollout, with all its states and with the values of all parameters; freed by the backward pass
+            unless the graph is retained.
     """
 
     simulator: Simulator
@@ -67,8 +67,8 @@ class Settings:
 class RecordedRollout(torch.autograd.Function):
     """``apply(settings, q, qd, act, tau, control, *values of parameters)``.
 
-    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps (empty without
-    sensors), the velocities that the law found if they are kept, then impulses if any.
+    It returns the requested states q, qd and act (empty without), the contact forces of all steps (empty without
+    sensors), the velocities that the constraint law found if they are kept, then impulses if any.
     """
 
     @staticmethod
@@ -82,10 +82,10 @@ class RecordedRollout(torch.autograd.Function):
         control: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        """The value."""
+        """Return the value."""
         simulator = settings.simulator
         with _stream(simulator), _parameters(settings, values):
-            # PyTorch itself notices if a tensor that the way back needs has been changed.
+            # PyTorch itself detects changes of tensors that the backward pass needs.
             first: StateArrays[Rows] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
             impulses = first_impulses(simulator.engine, None)
             if impulses is not None:
@@ -105,7 +105,7 @@ class RecordedRollout(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
-        """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
+        """Save what the gradient needs, including the states, so that PyTorch detects a change of them."""
         ctx.settings, _, _, _, tau, control, *values = inputs
         ctx.mark_non_differentiable(*output[4 + ctx.settings.keeps_solved :])
         ctx.save_for_backward(tau, control, *values, *output)
@@ -119,7 +119,7 @@ class RecordedRollout(torch.autograd.Function):
         force_grad: torch.Tensor | None,
         *further: Any,
     ) -> tuple:
-        """The gradient of a loss from that in the states and in what is read of the steps."""
+        """Return the gradient of a loss from its gradient in the states and in the readings of the steps."""
         settings: Settings = ctx.settings
         grads = (q_grad, qd_grad, act_grad, force_grad, further[0] if settings.keeps_solved else None)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
@@ -127,11 +127,11 @@ class RecordedRollout(torch.autograd.Function):
         tau, control, *_ = inputs = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
         wanted = tuple(name for name, need in zip(settings.names, needed[5:], strict=True) if need)
-        # As an operation of autograd only where somebody may want a derivative of it.
+        # An operation of autograd only if a derivative of it may be requested.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
         if not keeps_graph():
-            # As PyTorch frees the tensors that it has saved, and before it says so to a second call.
+            # Freed like PyTorch's saved tensors, and before PyTorch raises at a second call.
             del settings.recording
         has_states = bool(settings.simulator.model.na)
         given = (True, True, has_states, tau is not None, control is not None, *needed[5:])
@@ -139,12 +139,12 @@ class RecordedRollout(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> None:
-        """Raises."""
+        """Raise an error: forward mode is not supported."""
         raise RuntimeError(NO_FORWARD_MODE)
 
     @staticmethod
     def vmap(*_: Any) -> None:
-        """Raises: worlds are the batch."""
+        """Raise an error: worlds are the batch."""
         raise RuntimeError(NO_VMAP)
 
 
@@ -153,7 +153,7 @@ class RolloutGradient(torch.autograd.Function):
 
     The gradients in the first q, qd and act, in tau and control where they are given, and in the parameters that are
     wanted.
-    What the rollout was given and what it returned is among the arguments so that a derivative finds its way there.
+    Inputs and outputs of the rollout are among the arguments so that a second derivative reaches them.
     """
 
     @staticmethod
@@ -170,7 +170,7 @@ class RolloutGradient(torch.autograd.Function):
         control: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        """The gradients."""
+        """Return the gradients."""
         recording = settings.recording
         records = recording.records
         with _stream(settings.simulator):
@@ -193,21 +193,21 @@ class RolloutGradient(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        """Nothing to keep."""
+        """Save nothing."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> None:
-        """Raises."""
+        """Raise an error: there is no second derivative."""
         raise RuntimeError(NO_SECOND)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> None:
-        """Raises."""
+        """Raise an error: forward mode is not supported."""
         raise RuntimeError(NO_SECOND)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> tuple:
-        """One way back after the other, for a batch of derivatives in the states."""
+        """Run one backward pass after the other, for a batch of gradients in the states."""
         dims = in_dims[2:7]
         settings, wanted, *seeds = arguments[:7]
         if any(dim is not None for dim in in_dims[7:]):
@@ -221,10 +221,10 @@ class RolloutGradient(torch.autograd.Function):
 
 
 def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-    """``RecordedRollout.apply`` without the time in which it looks for default arguments, unless torch.func is at work.
+    """Call ``RecordedRollout.apply`` without its lookup of default arguments, unless torch.func is active.
 
     Args:
-        settings: what there is beside tensors.
+        settings: everything but tensors.
         inputs: q, qd, act, tau, control, and values of parameters.
     """
     require_no_recording("a rollout")
@@ -236,7 +236,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
 def _gradients(
     settings: Settings, inputs: Iterable[torch.Tensor | None], values: Sequence[torch.Tensor]
 ) -> frozenset[str] | None:
-    """The parameters that a way back is needed for, None where there is none."""
+    """Return the parameters that need a gradient, None for the others."""
     names = frozenset(name for name, value in zip(settings.names, values, strict=True) if value.requires_grad)
     return names if names or any(x is not None and x.requires_grad for x in inputs) else None
 
@@ -246,7 +246,7 @@ def _is_differentiated() -> bool:
 
 
 def _outputs(settings: Settings, records: Records[Rows]) -> tuple[torch.Tensor, ...]:
-    """What :class:`RecordedRollout` returns of a recording."""
+    """Return the outputs of :class:`RecordedRollout` for a recording."""
     q, qd = _returned(settings, records.q), _returned(settings, records.qd)
     act, force = records.act, records.contact_force
     further = [records.solved, records.impulse, records.key]
@@ -260,7 +260,7 @@ def _outputs(settings: Settings, records: Records[Rows]) -> tuple[torch.Tensor, 
 
 
 def _returned(settings: Settings, rows: Rows) -> torch.Tensor:
-    """The states that the caller gets: all that are stored, or copies of some."""
+    """Return the states for the caller: all stored ones, or copies of some."""
     every = as_tensor(rows)
     if settings.returned is None:
         return every[-1].clone()
@@ -269,12 +269,12 @@ def _returned(settings: Settings, rows: Rows) -> torch.Tensor:
 
 
 def _of_reading(grad: torch.Tensor | None, reading: Rows | None) -> Rows | None:
-    """The gradient in what is read of every step, None where nothing is."""
+    """Return the gradient in the readings of all steps, None if there is none."""
     return None if grad is None or reading is None else as_rows(grad)
 
 
 def _of_states(settings: Settings, grad: torch.Tensor | None, states: Rows) -> tuple[Rows | None, Rows | None]:
-    """The gradient in the last state, or that in all that are stored, from that in the states that were returned."""
+    """Return the gradient in the last state or in all stored states, from the gradient in the returned ones."""
     if grad is None:
         return None, None
     if settings.returned is None:
@@ -283,7 +283,7 @@ def _of_states(settings: Settings, grad: torch.Tensor | None, states: Rows) -> t
 
 
 def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -> Rows | None:
-    """As for states, but in all of them in any case."""
+    """Return the gradient in all stored activations, from the gradient in the returned ones."""
     if grad is None or acts is None:
         return None
     returned, grad = (slice(-1, None), grad[None]) if settings.returned is None else (settings.returned, grad)
@@ -291,7 +291,7 @@ def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -
 
 
 def _of_all(returned: slice, grad: torch.Tensor, states: Rows) -> torch.Tensor:
-    """The gradient in all states that are stored, from that in some."""
+    """Return the gradient in all stored states, from the gradient in some."""
     if grad.shape == tuple(states.shape):
         return grad
     every = grad.new_zeros(tuple(states.shape))
@@ -318,7 +318,7 @@ def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> context
 
 
 def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":
-    """A parameter's value for the simulator, on the host where it looks at it there."""
+    """Return a parameter's value for the simulator, on the host if the simulator reads it there."""
     value = value.detach().resolve_neg()
     if simulator.engine.settings.keeps_on_device and value.device == torch_device(simulator.device):
         return as_warp(as_rows(value.to(TORCH_DTYPES[simulator.model.dtype])))
@@ -326,6 +326,6 @@ def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array"
 
 
 def _shaped_as(like: torch.Tensor, gradient: "np.ndarray | wp.array") -> torch.Tensor:
-    """The gradient of a parameter as a tensor that is one of a value."""
+    """Return the gradient of a parameter as a tensor shaped like a value."""
     found = as_tensor(gradient) if isinstance(gradient, wp.array) else torch.from_numpy(np.asarray(gradient))
     return found.to(dtype=like.dtype, device=like.device).reshape(like.shape)

@@ -1,4 +1,4 @@
-"""The results of a rollout and of a step: tensors by name, and as a tuple."""
+"""Results of a rollout and of a step: tensors by name, and as a tuple."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,7 +8,7 @@ from torch.utils._pytree import register_pytree_node
 
 
 class _NamedTensors(tuple[torch.Tensor, ...]):
-    """The tensors among the fields of a dataclass, as a tuple, without those that are absent: a NamedTuple has all."""
+    """A tuple of the tensors that are present among a dataclass's fields; a NamedTuple would hold all."""
 
     def __new__(cls, *given: torch.Tensor | None, **named: torch.Tensor | None) -> Self:
         """Make the tuple of the tensors that are given."""
@@ -23,7 +23,7 @@ class _NamedTensors(tuple[torch.Tensor, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Rollout(_NamedTensors):
-    """The result of :func:`sim.torch.rollout`: a tuple of the tensors it has, in the order below, each also by name.
+    """Result of :func:`sim.torch.rollout`: a tuple of the tensors it has, in the order below, each also by name.
 
     ``q, qd = rollout(...)`` holds for every model without activations; names of absent tensors give None.
 
@@ -32,7 +32,7 @@ class Rollout(_NamedTensors):
         qd: velocities [states, num_worlds, nv].
         act: activations [states, num_worlds, na]; None if no actuator of the model has one.
         contact_force: forces [steps / hold, num_worlds, sensors, 3] on the simulator's ``contact_sensors``, along world
-            axes [N]; rows behind these hold contacts for :class:`Sensors`. None without ``contact_forces=True``.
+            axes [N]; further rows hold contacts for :class:`Sensors`. None without ``contact_forces=True``.
         readings: numbers of the sensors [steps, num_worlds, numbers] by ``sensors.slices``, in SI units and rad; None
             without ``sensors``.
 
@@ -63,7 +63,7 @@ class Rollout(_NamedTensors):
 
 @dataclass(frozen=True, eq=False)
 class NextState(_NamedTensors):
-    """The result of :func:`sim.torch.step`, as a tuple and by name, as :class:`Rollout` is.
+    """Result of :func:`sim.torch.step`: tensors as a tuple and by name, like :class:`Rollout`.
 
     Attributes:
         q: coordinates [num_worlds, nq].
@@ -85,7 +85,7 @@ class NextState(_NamedTensors):
     act: torch.Tensor | None = None
 
 
-# So that torch.func finds the tensors in what a function returns.
+# Lets torch.func find the tensors in a function's result.
 for _result in (Rollout, NextState):
     register_pytree_node(
         _result,

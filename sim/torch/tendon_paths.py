@@ -1,4 +1,4 @@
-"""Lengths of tendons, and the forces on joints of what acts along them, as differentiable functions of coordinates."""
+"""Lengths of tendons, and joint forces from tendon forces, as differentiable functions of coordinates."""
 
 import torch
 
@@ -10,10 +10,10 @@ from sim.torch.tendon_wraps import Wrapped, touching_places
 
 
 class TendonPaths:
-    """The tendons of a simulator's model.
+    """Tendons of a simulator's model.
 
     Args:
-        simulator: points and coefficients of tendons are its present ones, without gradient.
+        simulator: its present points and coefficients of tendons are used, without gradient.
         robot: gives the poses of links; it belongs to the same model.
     """
 
@@ -27,11 +27,11 @@ class TendonPaths:
         self._names = [model.link_names[link] for link in self._links]
 
     def __call__(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lengths and slopes for coordinates [steps, num_worlds, nq].
+        """Return lengths and slopes for coordinates [steps, num_worlds, nq].
 
         Returns:
-            lengths [steps, num_worlds, num_tendons], m, and their change per degree of freedom [steps, num_worlds,
-            num_tendons, nv]: times velocities, rates of the lengths; times the force of a tendon, forces on joints.
+            lengths [steps, num_worlds, num_tendons], m, and their Jacobian [steps, num_worlds, num_tendons, nv]: it
+            maps velocities to rates of the lengths, and its transpose maps tendon forces to joint forces.
         """
         lengths = [q.new_zeros(q.shape[:-1])] * self._count
         slopes = [q.new_zeros(*q.shape[:-1], self._nv)] * self._count
@@ -41,7 +41,7 @@ class TendonPaths:
         return torch.stack(lengths, dim=-1), torch.stack(slopes, dim=-2)
 
     def _add_terms(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
-        """What fixed tendons have: coefficients times joint coordinates."""
+        """Add fixed tendons: coefficients times joint coordinates."""
         model = self._simulator.model
         coefficients = present_parameter(self._simulator, "tendon_coefficient", q)
         unit = torch.eye(self._nv, dtype=q.dtype, device=q.device)
@@ -52,13 +52,13 @@ class TendonPaths:
                 slopes[tendon] = slopes[tendon] + coefficient[..., None] * unit[dof]
 
     def _add_segments(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
-        """What spatial tendons have: lines from place to place, straight or on what they lie around."""
+        """Add spatial tendons: straight segments between points, or paths around wraps."""
         tendons = self._simulator.model.tendons
         places, arcs = self._places(q)
         for tendon in range(self._count):
             for segment in tendons.segments(tendon):
                 share, wrap = float(tendons.segment_share[segment]), int(tendons.segment_wrap[segment])
-                if wrap >= 0:  # its ends move along tangents, which changes nothing
+                if wrap >= 0:  # its ends move along tangents, which doesn't change the length
                     lengths[tendon] = lengths[tendon] + share * arcs[wrap]
                     continue
                 at, behind = tendons.segment_ends[segment].tolist()
@@ -71,8 +71,8 @@ class TendonPaths:
                 slopes[tendon] = slopes[tendon] + share * rate
 
     def _places(self, q: torch.Tensor) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], list[torch.Tensor]]:
-        """Where each place is in the world [..., 3], with its velocity per degree of freedom [..., nv, 3], and the
-        length on each wrap [...].
+        """Return the world position of each path point [..., 3], its velocity per degree of freedom [..., nv, 3], and
+        the length on each wrap [...].
         """
         tendons, links = self._simulator.model.tendons, _LinkMotions(self, q)
         names = ("point", "wrap_centre", "wrap_axis", "wrap_radius")
@@ -108,20 +108,20 @@ class _LinkMotions:
             self._jacobians = paths._robot.jacobian(flat, paths._names).unflatten(0, q.shape[:-1])
 
     def point(self, link: int, local: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A point of a link in the world [..., 3], and its velocity per degree of freedom [..., nv, 3]."""
+        """Return a point of a link in the world [..., 3], and its velocity per degree of freedom [..., nv, 3]."""
         if link < 0:
             return local, self._still
         pose = self._poses[..., self._links.index(link), :, :]
         return self.carried(link, pose[..., :3, 3] + (pose[..., :3, :3] @ local[..., None])[..., 0])
 
     def direction(self, link: int, local: torch.Tensor) -> torch.Tensor:
-        """A direction in a link, along world axes [..., 3]."""
+        """Return a direction in a link, along world axes [..., 3]."""
         if link < 0:
             return local
         return (self._poses[..., self._links.index(link), :3, :3] @ local[..., None])[..., 0]
 
     def carried(self, link: int, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A place in the world, and its velocity if a link carries it."""
+        """Return a point in the world, and its velocity if a link carries it."""
         if link < 0:
             return place, self._still
         slot = self._links.index(link)
@@ -130,11 +130,11 @@ class _LinkMotions:
 
 
 def point_jacobian(jacobian: torch.Tensor, arm: torch.Tensor) -> torch.Tensor:
-    """Velocity of a point per degree of freedom [..., nv, 3].
+    """Return the velocity of a point per degree of freedom [..., nv, 3].
 
     Args:
-        jacobian: of the point's link, about its origin along world axes [..., 6, nv].
-        arm: from that origin to the point, along world axes [..., 3].
+        jacobian: Jacobian of the point's link, about its origin along world axes [..., 6, nv].
+        arm: vector from that origin to the point, along world axes [..., 3].
     """
     turning, moving = jacobian[..., :3, :].mT, jacobian[..., 3:, :].mT
     return moving + torch.linalg.cross(turning, arm[..., None, :].expand_as(turning))

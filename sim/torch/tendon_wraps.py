@@ -1,7 +1,7 @@
-"""Where tendons touch the spheres and cylinders that they lie around, as differentiable functions of the places beside.
+"""Tangent points of tendons on spheres and cylinders, as differentiable functions of the neighbouring points.
 
-The method is that of :mod:`warp_kernels.solver.tendons.wrapping`, for whole batches: which way a tendon takes is found
-without gradient, and what is differentiated is the closed form for that way.
+The method is that of :mod:`warp_kernels.solver.tendons.wrapping`, for whole batches: the kind of path is chosen without
+gradient, and the closed form for that kind is differentiated.
 """
 
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import torch
 
 TINY = 1e-15
-# Halvings and steps of Newton's method in search of a root; see root_inside of the kernels.
+# Bisections and Newton steps of the root search; see root_inside of the kernels.
 SEARCH_STEPS = 60
-# Ways: straight, around in the two senses, or held from within.
+# Kinds of path: straight, around in the two senses, or held from within.
 STRAIGHT, FIRST_SENSE, SECOND_SENSE, INSIDE = range(4)
 
 
 @dataclass(frozen=True)
 class Wrapped:
-    """What a tendon lies around, and the points beside it, in the world [n, 3] for n states.
+    """Geometries that tendons wrap around, and the neighbouring points, in the world [n, 3] for n states.
 
     Attributes:
-        first, last: the points before and behind, from the centre.
-        axis: of a cylinder; None for a sphere.
+        first, last: the points before and after, from the centre.
+        axis: axis of a cylinder; None for a sphere.
         radius: [n].
         side: the point on whose side the tendon passes, from the centre; None for the shorter way.
     """
@@ -33,13 +33,14 @@ class Wrapped:
     side: torch.Tensor | None
 
     def at(self, chosen: torch.Tensor) -> "Wrapped":
-        """For some of the states, a mask [n]."""
+        """Return the entries of some states, a mask [n]."""
         axis, side = (None if each is None else each[chosen] for each in (self.axis, self.side))
         return Wrapped(self.first[chosen], self.last[chosen], axis, self.radius[chosen], side)
 
 
 def touching_places(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Where a tendon comes onto the surface and leaves it, from the centre [n, 3], and its length there [n].
+    """Return the points where a tendon comes onto and leaves the surface, from the centre [n, 3], and its length there
+    [n].
 
     A straight tendon has both in the middle of its ends.
     """
@@ -57,7 +58,7 @@ def touching_places(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor, torch
 
 
 def _normal(wrapped: Wrapped) -> torch.Tensor:
-    """Of the circle's plane [n, 3], of unit length."""
+    """Return the normal of the circle's plane [n, 3], of unit length."""
     if wrapped.axis is not None:
         return torch.nn.functional.normalize(wrapped.axis, dim=-1)
     turned = torch.linalg.cross(wrapped.first, wrapped.last)
@@ -72,12 +73,14 @@ def _normal(wrapped: Wrapped) -> torch.Tensor:
 
 
 def _flat(place: torch.Tensor, normal: torch.Tensor, wrapped: Wrapped) -> torch.Tensor:
-    """A place in the plane of the circle."""
+    """Return a point in the plane of the circle."""
     return place if wrapped.axis is None else place - _dot(normal, place)[:, None] * normal
 
 
 def _choose(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which way the tendon takes [n], and for one held from within the sine of its angle to the circle's normal [n]."""
+    """Choose the kind of path [n]; for one held from within also return the sine of its angle to the circle's normal
+    [n].
+    """
     normal, radius = _normal(wrapped), wrapped.radius
     x = torch.nn.functional.normalize(_flat(wrapped.first, normal, wrapped), dim=-1)
     y = torch.linalg.cross(normal, x)
@@ -130,7 +133,7 @@ def _tangent_place(place: torch.Tensor, sense: float, radius: torch.Tensor) -> t
 
 
 def _meet(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
-    """Whether the straight lines from a to b and from c to d meet."""
+    """Return True where the straight lines from a to b and from c to d intersect."""
     divisor = _cross(b - a, d - c)
     parallel = divisor.abs() < TINY
     divisor = torch.where(parallel, torch.ones_like(divisor), divisor)
@@ -140,7 +143,7 @@ def _meet(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) ->
 
 
 def _passes_inside(first: torch.Tensor, last: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
-    """Whether a tendon that is to stay inside is held by the circle."""
+    """Return True where a tendon that is to stay inside is held by the circle."""
     apart = last - first
     square = _dot(apart, apart)
     share = -_dot(apart, first) / square.clamp(min=TINY)
@@ -189,7 +192,7 @@ def _inside(wrapped: Wrapped, root: torch.Tensor) -> tuple[torch.Tensor, torch.T
     flat = [_flat(each, normal, wrapped) for each in (wrapped.first, wrapped.last)]
     one, other = (wrapped.radius / _length(each) for each in flat)
     between = torch.atan2(_dot(normal, torch.linalg.cross(flat[0], flat[1])), _dot(flat[0], flat[1]))
-    # A step of Newton's method from the root, which has the root's derivative.
+    # A Newton step from the root, which has the root's derivative.
     z = root - _gap(root, one, other, between) / _gap_slope(root, one, other)
     angle = torch.asin(z) - torch.asin(one * z)
     turned = torch.linalg.cross(normal, flat[0])
@@ -201,7 +204,7 @@ def _risen(
     wrapped: Wrapped, normal: torch.Tensor, flat: list[torch.Tensor], on: torch.Tensor, off: torch.Tensor,
     arc: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """On a cylinder heights go with the way: a straight line once the surface is rolled out."""
+    """Interpolate heights on a cylinder along the path: a straight line once the surface is unrolled."""
     if wrapped.axis is None:
         return on, off, arc
     before, behind = _length(flat[0] - on), _length(flat[1] - off)

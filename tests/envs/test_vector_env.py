@@ -375,11 +375,11 @@ def test_refused():
         (lambda e: setattr(e, "episode_length_buf", torch.tensor([-5, 1])), "episode_length_buf counts steps; it"),
         (lambda e: falling(adjoint_clip="3 N"), "VectorEnv: adjoint_clip is '3 N'; it must be one number"),
         (lambda e: Falling([32]), r"a task's dtype is \[32\]; it must be"),
-        (lambda e: sim.envs.make("Pendulum-99999999999999999"), "Pendulum: links is 9+; at most 1000 make a chain"),
+        (lambda e: sim.envs.make("Pendulum-99999999999999999"), "Pendulum: links is 9+; at most 1000"),
         (lambda e: sim.envs.make("Pendulum-1", noise="much"), "Pendulum: noise is 'much'; it must be one number"),
         (lambda e: sim.envs.make("Pendulum-1", noise=-0.1), "Pendulum: noise is -0.1; it must be finite"),
         (lambda e: e.render(worlds=()), "render: worlds is empty; name at least one"),
-        (lambda e: e.render(worlds=(2,)), "render: there is no world 2; they go from 0 to 1"),
+        (lambda e: e.render(worlds=(2,)), "render: .*world 2 .*0 to 1"),
     ],
 )
 def test_arguments_of_another_type_are_named(call, message):

@@ -80,7 +80,7 @@ def test_limits_on_one_side():
         (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
         (dict(noise=np.inf), "noise is inf; expected finite numbers"),
         (dict(noise="loud"), "noise: 'loud' is not an array of numbers"),
-        (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1' has no room between its limits"),
+        (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1'"),
     ],
 )
 def test_errors(given, message):

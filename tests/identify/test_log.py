@@ -162,7 +162,7 @@ def test_messages_of_a_bag_that_are_no_joint_states(change, message, tmp_path):
         ("\n0.004,0.004", "\n0.004,0.001", r"log.csv: time doesn't increase at row 2: 0.002, then 0.001"),
         ("\n0.004,0.004", "\n0.004,0.004,1.0", "line 4: has 9 fields; expected 8"),
         ("\n0.004,0.004", "\n0.004,nan", "log.csv: time isn't finite at row 2"),
-        ("note", "q_joint1", "log.csv: has several columns 'q_joint1'; give them names of their own"),
+        ("note", "q_joint1", "log.csv: .*columns 'q_joint1'"),
     ],
 )
 def test_csv_errors(moving, tmp_path, old, new, message):

@@ -269,7 +269,7 @@ def without_slope(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> 
 def test_costs_that_are_not_numbers_are_named(method):
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), not_a_number])
     name = method.__name__
-    with pytest.raises(sim.ModelError, match=f"{name}: cost 'not_a_number' isn't finite for the first guess, though"):
+    with pytest.raises(sim.ModelError, match=f"{name}: cost 'not_a_number'"):
         method(problem, iterations=2)
 
 
@@ -277,7 +277,7 @@ def test_costs_that_are_not_numbers_are_named(method):
 def test_costs_that_lost_their_gradient_are_named_beside_others(method):
     """A cost of zero, as a penalty that isn't due, may have none."""
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_history, not_due], q0=[0.5, 0.0])
-    said = f"{method.__name__}: no gradient reaches the cost 'without_history', so that it doesn't count beside"
+    said = f"{method.__name__}: cost 'without_history'"
     with pytest.warns(UserWarning, match=said) as found:
         method(problem, iterations=2)
     assert len(found) == 1
@@ -287,7 +287,7 @@ def test_costs_that_lost_their_gradient_are_named_beside_others(method):
 @pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
 def test_costs_without_gradient_are_named(method):
     problem = so.Problem(sliders(), 3, [without_history])
-    with pytest.raises(sim.ModelError, match=f"{method.__name__}: no gradient reaches the cost 'without_history'"):
+    with pytest.raises(sim.ModelError, match=f"{method.__name__}: cost 'without_history'"):
         method(problem, iterations=2)
 
 

@@ -44,7 +44,7 @@ def test_a_parameter_by_the_name_of_the_method(device):
     [
         (lambda r, q: r.forward_kinematics(q, 3), "frame is 3; it must be a name, or a list of names"),
         (lambda r, q: r.jacobian(q, "link7", None), "unknown reference 'None'; known are"),
-        (lambda r, q: r.learn(["mass", "com"]), "is no name of a parameter; give names one by one"),
+        (lambda r, q: r.learn(["mass", "com"]), r"\['mass', 'com'\]"),
         (lambda r, q: r.learn_quantity("link7", "mass", 1.0), "mass of 'link7': module is 1.0; make one"),
         (lambda r, q: r.gravity_forces(q[:, :3]), r"q has shape \(2, 3\); expected"),
         (
@@ -66,7 +66,7 @@ def test_a_parameter_by_the_name_of_the_method(device):
         ),
         (
             lambda r, q: r.inverse_dynamics(q, q, q, torch.zeros(7, 6), "local"),
-            "reference is 'local', but a tensor of wrenches is along world axes",
+            "reference is 'local'",
         ),
         (lambda r, q: r.jacobian(q, "link7", ["local"]), r"unknown reference '\['local'\]'; known are"),
         (

@@ -1,1 +1,1 @@
-"""Environments in the form that other libraries expect; each module needs its library."""
+"""Adapters of environments to other libraries; each module needs its library."""

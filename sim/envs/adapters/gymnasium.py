@@ -1,4 +1,4 @@
-"""An environment as a ``gymnasium.vector.VectorEnv``: NumPy arrays in and out."""
+"""Adapter to ``gymnasium.vector.VectorEnv``: NumPy arrays in and out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,12 +18,12 @@ MODES = {
 
 
 class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
-    """For libraries that learn from gymnasium's vector environments, without gradients.
+    """Gymnasium vector environment of an environment, without gradients.
 
     With the mode "same_step" ``info["final_obs"]`` has the last observations of the episodes that ended in this step,
-    where ``info["_final_obs"]`` is true, as gymnasium has them. Where a state isn't finite, ``info["not_finite"]`` says
-    in which environments an episode ended by that. Its wrapper ``RecordEpisodeStatistics`` adds the
-    returns and lengths of episodes.
+    where ``info["_final_obs"]`` is true, like gymnasium's. ``info["not_finite"]`` marks the environments whose episode
+    ended because the state wasn't finite. Gymnasium's wrapper ``RecordEpisodeStatistics`` adds the returns and lengths
+    of episodes.
 
     Args:
         env: the environment; its ``autoreset_mode`` is kept.
@@ -55,13 +55,13 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """See :meth:`sim.envs.VectorEnv.reset`; of several seeds the first is used, for all environments."""
+        """Reset, see :meth:`sim.envs.VectorEnv.reset`; of several seeds the first is used, for all environments."""
         first: Any = seed[0] if isinstance(seed, Sequence) and len(seed) else seed
         observation, _ = self.env.reset(first, options)
         return _numpy(observation), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """See :meth:`sim.envs.VectorEnv.step`."""
+        """Step, see :meth:`sim.envs.VectorEnv.step`."""
         action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
         with torch.no_grad():
             observation, reward, terminated, truncated, found = self.env.step(action)
@@ -75,10 +75,10 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         return _numpy(observation), _numpy(reward), _numpy(terminated), _numpy(truncated), info
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """A picture of each of the first four environments."""
+        """Render an image of each of the first four environments."""
         return tuple(self.env.render(worlds=(world,)) for world in range(min(4, self.num_envs)))
 
 
 def _numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A copy: the environment's own tensors are used again."""
+    """Copy to NumPy: the environment's own tensors are reused."""
     return np.array(tensor.detach().cpu().numpy())

@@ -1,4 +1,4 @@
-"""An environment as a ``VecEnv`` of rsl_rl, the library with which Isaac Lab trains robots that walk."""
+"""Adapter to ``VecEnv`` of rsl_rl, the library with which Isaac Lab trains legged robots."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from sim.errors import ModelError
 
 
 class RslRlVecEnv(VecEnv):
-    """For the runners of rsl_rl, without gradients. The observation is the group "policy".
+    """Environment for the runners of rsl_rl, without gradients. The observation is the group "policy".
 
     Args:
-        env: the environment; episodes must begin again within a step. It is reset, since a runner doesn't.
+        env: the environment; it must reset episodes within a step. It is reset here, since a runner doesn't.
 
     Attributes:
-        cfg: what a runner logs beside its own settings.
+        cfg: settings that a runner logs in addition to its own.
 
     Raises:
         ModelError: for another ``autoreset_mode``.
@@ -43,7 +43,7 @@ class RslRlVecEnv(VecEnv):
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
-        """How many steps each episode is old [num_envs]; a runner may begin with random ones."""
+        """Age of each episode in steps [num_envs]; a runner may set random ones."""
         return self.env.episode_length_buf
 
     @episode_length_buf.setter
@@ -51,13 +51,13 @@ class RslRlVecEnv(VecEnv):
         self.env.episode_length_buf = steps
 
     def get_observations(self) -> TensorDict:
-        """The present observations [num_envs, num_observations]."""
+        """Return the present observations [num_envs, num_observations]."""
         return TensorDict({"policy": self._observation.float()}, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Step; ``extras["time_outs"]`` says which episodes ended by their length alone.
+        """Step; ``extras["time_outs"]`` marks the episodes that ended only by their length.
 
-        It is false where nothing follows the end of their time, see :attr:`sim.envs.Task.time_is_final`.
+        It is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`.
         """
         with torch.no_grad():
             self._observation, reward, terminated, truncated, _ = self.env.step(actions)

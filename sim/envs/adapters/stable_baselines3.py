@@ -1,4 +1,4 @@
-"""An environment as a ``VecEnv`` of Stable-Baselines3."""
+"""Adapter to ``VecEnv`` of Stable-Baselines3."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ from sim.errors import ModelError
 
 
 class StableBaselines3VecEnv(VecEnv):
-    """For the algorithms of Stable-Baselines3, without gradients.
+    """Environment for the algorithms of Stable-Baselines3, without gradients.
 
     Args:
-        env: the environment; episodes must begin again within a step.
+        env: the environment; it must reset episodes within a step.
 
     Raises:
         ModelError: for another ``autoreset_mode``.
@@ -42,9 +42,9 @@ class StableBaselines3VecEnv(VecEnv):
         self._action = torch.zeros(env.num_envs, env.num_actions, dtype=env.dtype, device=env.device)
 
     def reset(self) -> np.ndarray:
-        """Begin all episodes; :meth:`seed` before it sets the random numbers, and :meth:`set_options` the options.
+        """Reset all episodes; :meth:`seed` before it sets the random numbers, and :meth:`set_options` the options.
 
-        Of those for each of the worlds the first are used, for all.
+        The first world's seed and options apply to all.
         """
         observation, _ = self.env.reset(self._seeds[0], self._options[0])
         self._reset_seeds()
@@ -52,13 +52,14 @@ class StableBaselines3VecEnv(VecEnv):
         return _float32(observation)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Keep the actions for :meth:`step_wait`."""
+        """Store the actions for :meth:`step_wait`."""
         self._action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Step; ``terminal_observation``, ``TimeLimit.truncated`` and ``not_finite`` say how an episode ended.
+        """Step; ``terminal_observation``, ``TimeLimit.truncated`` and ``not_finite`` give the reason for an episode's
+        end.
 
-        The latter is false where nothing follows the end of its time, see :attr:`sim.envs.Task.time_is_final`.
+        ``TimeLimit.truncated`` is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`.
         """
         with torch.no_grad():
             observation, reward, terminated, truncated, found = self.env.step(self._action)
@@ -80,36 +81,36 @@ class StableBaselines3VecEnv(VecEnv):
         return _float32(observation), _float32(reward), ended, infos
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing: no resource is open."""
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """A picture of each of the first four environments."""
+        """Render an image of each of the first four environments."""
         return [self.env.render(worlds=(world,)) for world in range(min(4, self.num_envs))]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The same attribute of the one environment for each of its worlds."""
+        """Return an attribute of the one environment for each of its worlds."""
         value = self.render_mode if attr_name == "render_mode" else getattr(self.env, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of all worlds. Raises ModelError for some of them alone."""
+        """Set an attribute of all worlds. Raises ModelError for a subset of them."""
         self._require_all(indices, attr_name)
         setattr(self.env, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """Call a method once, for all worlds. Raises ModelError for some of them alone."""
+        """Call a method once, for all worlds. Raises ModelError for a subset of them."""
         self._require_all(indices, method_name)
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)
         return [result for _ in range(self.num_envs)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """None is wrapped."""
+        """Return False for each world: none is wrapped."""
         return [False for _ in self._get_indices(indices)]
 
     def _require_all(self, indices: Any, name: str) -> None:
         chosen: Iterable[int] = self._get_indices(indices)
         if len(list(chosen)) != self.num_envs:
-            raise ModelError(f"'{name}' is one for all {self.num_envs} worlds; leave indices out")
+            raise ModelError(f"'{name}' is shared by all {self.num_envs} worlds; remove indices")
 
 
 def _float32(tensor: torch.Tensor) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""The tasks that :func:`sim.envs.make` knows."""
+"""Tasks for :func:`sim.envs.make`."""

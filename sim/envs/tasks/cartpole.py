@@ -15,9 +15,9 @@ HALF_LENGTH, RADIUS = 0.5, 0.03  # of the pole [m]
 
 
 class CartpoleSwingup(Task):
-    """A cart of 1 kg on a rail along x and a pole of 0.1 kg that begins hanging; an angle of zero is upright.
+    """A cart of 1 kg on a rail along x and a pole of 0.1 kg, initially hanging; an angle of zero is upright.
 
-    Observed are position and velocity of the cart, sine and cosine of the angle, and its rate. The reward is
+    Observations are position and velocity of the cart, sine and cosine of the angle, and its rate. The reward is
     -θ² - 0.1 θ̇² - 0.05 x² - 0.1 ẋ², with θ between -π and π.
     """
 
@@ -26,7 +26,7 @@ class CartpoleSwingup(Task):
     max_episode_length = 240
 
     def model(self) -> Model:
-        """The cart and its pole, without collision."""
+        """Return the cart and its pole, without collision."""
         builder = ModelBuilder()
         builder.add_link("cart", mass=1.0, inertia=(0.01, 0.01, 0.01))
         builder.add_joint("rail", "prismatic", child="cart", axis=(1.0, 0.0, 0.0))
@@ -42,18 +42,18 @@ class CartpoleSwingup(Task):
         return builder.finalize(self.dtype)
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
-        """Angles about hanging, π ± π/2, and a cart near the middle."""
+        """Sample angles about hanging, π ± π/2, and a cart near the middle."""
         place = self.uniform((n, 1), generator, -0.24, 0.24)
         angle = self.uniform((n, 1), generator, 0.5 * math.pi, 1.5 * math.pi)
         return self.episodes(torch.cat([place, angle], dim=1), self.uniform((n, 2), generator, -0.25, 0.25))
 
     def observe(self, state: TaskState) -> torch.Tensor:
-        """x, ẋ, sin θ, cos θ, θ̇."""
+        """Return x, ẋ, sin θ, cos θ, θ̇."""
         x, angle = state.q.unbind(dim=1)
         return torch.stack([x, state.qd[:, 0], angle.sin(), angle.cos(), state.qd[:, 1]], dim=1)
 
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
-        """See the class."""
+        """Return the reward, see the class."""
         x, angle = after.q.unbind(dim=1)
         xd, rate = after.qd.unbind(dim=1)
         upright = torch.atan2(angle.sin(), angle.cos())

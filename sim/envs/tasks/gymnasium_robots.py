@@ -1,7 +1,8 @@
 """Robots of gymnasium's MuJoCo tasks, version 5, read from the files that gymnasium installs.
 
-Reward, ends, starts and observations are those of version 5 without the terms of contact forces. Contact is hard unless
-MuJoCo's law is chosen; with that and its integrator a step is MuJoCo's. docs/learning.md says what else differs.
+Rewards, terminations, initial states and observations are those of version 5 without the terms of contact forces.
+Contact is hard unless MuJoCo's law is chosen; with that and its integrator a step is MuJoCo's. docs/learning.md lists
+the other differences.
 """
 
 import importlib.util
@@ -25,7 +26,7 @@ LAWS: dict[str, ContactMethod] = {"hard": HardContact(), "mujoco": MujocoContact
 
 
 def gymnasium_file(name: str) -> Path:
-    """Where gymnasium has installed a robot's MJCF. Raises ModelError where it isn't installed."""
+    """Return the path of a robot's MJCF in gymnasium's installation. Raises ModelError if gymnasium isn't installed."""
     found = importlib.util.find_spec("gymnasium")
     if found is None or found.origin is None:
         raise ModelError(f"{name} is a file of gymnasium, which isn't installed; pip install 'backswing[rl]'")
@@ -33,21 +34,21 @@ def gymnasium_file(name: str) -> Path:
 
 
 class GymnasiumRobot(Task):
-    """What the robots have in common.
+    """Common part of the robots.
 
     Args:
         dtype: "float32" or "float64".
         law: "hard", or "mujoco" for MuJoCo's contacts (:class:`sim.HardContact`, :class:`sim.MujocoContact`).
         integrator: with MuJoCo's law, "euler" or "rk4" (:class:`sim.Simulator`); the files of Ant, Hopper and
-            Humanoid ask for the latter, which takes four times as long.
+            Humanoid select the latter, which takes four times as long.
 
     Attributes:
         file: name of the MJCF.
-        position_noise: of the first coordinates, uniform within it either way.
-        velocity_noise: of the first velocities, likewise or, where ``normal_velocities``, its standard deviation.
-        skipped: how many of the first coordinates a policy doesn't see.
-        forward_weight, control_weight, healthy_reward: of the reward.
-        position, velocity: of the present state as MuJoCo's qpos and qvel.
+        position_noise: half-width of the uniform noise on initial coordinates.
+        velocity_noise: the same for initial velocities; with ``normal_velocities`` the standard deviation.
+        skipped: number of leading coordinates that aren't observed.
+        forward_weight, control_weight, healthy_reward: weights of the reward.
+        position, velocity: the present state as MuJoCo's qpos and qvel.
     """
 
     file: str
@@ -66,19 +67,19 @@ class GymnasiumRobot(Task):
             raise ModelError(f"{type(self).__name__}: law is {law!r}; it must be {' or '.join(map(repr, LAWS))}")
         self._contact = LAWS[law]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md says what differs
+            warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md lists the differences
             self._model = load(gymnasium_file(self.file), dtype=dtype)
 
     def model(self) -> Model:
-        """As the file has it."""
+        """Return the file's model."""
         return self._model
 
     def contact(self) -> ContactMethod:
-        """Of the law that was chosen."""
+        """Return the options of the chosen law."""
         return self._contact
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
-        """The file's first state with noise, as version 5 has it: on quaternions before they are normalised."""
+        """Sample the file's initial state with noise, like version 5: added to quaternions before normalisation."""
         dtype, device = DTYPES[self.dtype], generator.device
         q0 = torch.as_tensor(self._model.q0, dtype=dtype, device=device)
         qpos, _ = to_mujoco(self._model, q0, q0.new_zeros(self._model.nv))
@@ -92,30 +93,30 @@ class GymnasiumRobot(Task):
         return self.episodes(*from_mujoco(self._model, qpos, qvel))
 
     def observe(self, state: TaskState) -> torch.Tensor:
-        """MuJoCo's qpos without its first entries, and qvel."""
+        """Return MuJoCo's qpos without its first entries, and qvel."""
         qpos, qvel = to_mujoco(self._model, state.q, state.qd)
         return torch.cat([qpos[:, self.skipped :], self.seen_velocity(qvel)], dim=1)
 
     def seen_velocity(self, qvel: torch.Tensor) -> torch.Tensor:
-        """What a policy sees of MuJoCo's velocities."""
+        """Return the observed part of MuJoCo's velocities."""
         return qvel
 
     def place(self, state: TaskState) -> torch.Tensor:
-        """How far the robot is along x [n]."""
+        """Return the robot's position along x [n]."""
         return state.q[:, 0]
 
     def healthy(self, state: TaskState) -> torch.Tensor:
-        """Which robots haven't fallen [n]."""
+        """Return a mask of the robots that haven't fallen [n]."""
         return torch.ones(len(state.q), dtype=torch.bool, device=state.q.device)
 
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
-        """Velocity along x, a bonus for being healthy, and the cost of control."""
+        """Return velocity along x, plus a bonus for being healthy, minus the cost of control."""
         velocity = (self.place(after) - self.place(before)) / self.step_dt
         healthy = self.healthy_reward * self.healthy(after).to(velocity.dtype)
         return self.forward_weight * velocity + healthy - self.control_weight * action.square().sum(dim=1)
 
     def terminated(self, state: TaskState) -> torch.Tensor:
-        """Those that aren't healthy."""
+        """Return a mask of those that aren't healthy."""
         return ~self.healthy(state)
 
 
@@ -131,16 +132,16 @@ class Ant(GymnasiumRobot):
     healthy_reward = 1.0
 
     def healthy(self, state: TaskState) -> torch.Tensor:
-        """Those whose torso is between 0.2 and 1 m high."""
+        """Return a mask of those whose torso is between 0.2 and 1 m high."""
         height = state.q[:, 2]
         return (height >= 0.2) & (height <= 1.0)
 
 
 class AntPaper(Ant):
-    """The ant of Qiao et al. (ICML 2021), as their published code has it.
+    """Ant of Qiao et al. (ICML 2021), as in their published code.
 
-    It takes the file's armature for mass: each link has 1 kg more, and no armature. The reward is 1 + v_x - 0.5 |a|^2,
-    with the velocity of the centre of mass, and a policy sees velocities times 0.05.
+    It treats the file's armature as mass: each link has 1 kg more, and no armature. The reward is 1 + v_x - 0.5 |a|^2,
+    with the velocity of the centre of mass; observed velocities are scaled by 0.05.
     """
 
     def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
@@ -151,11 +152,11 @@ class AntPaper(Ant):
         self._robot = Robot(self._model, device="cpu")
 
     def seen_velocity(self, qvel: torch.Tensor) -> torch.Tensor:
-        """Scaled down."""
+        """Return velocities scaled down."""
         return 0.05 * qvel
 
     def place(self, state: TaskState) -> torch.Tensor:
-        """Of the centre of mass."""
+        """Return the position of the centre of mass."""
         return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
 
 
@@ -170,11 +171,13 @@ class Hopper(GymnasiumRobot):
     healthy_reward = 1.0
 
     def seen_velocity(self, qvel: torch.Tensor) -> torch.Tensor:
-        """Clipped, as in version 5."""
+        """Return velocities clipped, as in version 5."""
         return qvel.clamp(-10.0, 10.0)
 
     def healthy(self, state: TaskState) -> torch.Tensor:
-        """Those that stand at least 0.7 m high, lean by less than 0.2 rad, and whose state is bounded."""
+        """Return a mask of those that stand at least 0.7 m high, lean by less than 0.2 rad, and whose state is
+        bounded.
+        """
         bounded = (state.q[:, 2:].abs() < 100.0).all(dim=1) & (state.qd.abs() < 100.0).all(dim=1)
         return bounded & (state.q[:, 1] > 0.7) & (state.q[:, 2].abs() < 0.2)
 
@@ -191,7 +194,7 @@ class HalfCheetah(GymnasiumRobot):
 
 
 class Humanoid(GymnasiumRobot):
-    """Humanoid-v5 with its coordinates and velocities alone observed."""
+    """Humanoid-v5, observing only its coordinates and velocities."""
 
     file = "humanoid.xml"
     dt, frame_skip = 0.003, 5
@@ -209,10 +212,10 @@ class Humanoid(GymnasiumRobot):
         self._robot = Robot(self._model, device="cpu")
 
     def place(self, state: TaskState) -> torch.Tensor:
-        """Of the centre of mass."""
+        """Return the position of the centre of mass."""
         return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
 
     def healthy(self, state: TaskState) -> torch.Tensor:
-        """Those whose torso is between 1 and 2 m high."""
+        """Return a mask of those whose torso is between 1 and 2 m high."""
         height = state.q[:, 2]
         return (height > 1.0) & (height < 2.0)

@@ -12,7 +12,7 @@ from sim.model.model import Model
 from sim.model.specs import WORLD
 from warp_kernels.types import CAPSULE
 
-MOST_LINKS = 1000  # many more would take hours to build, and no number has the digits for their mass matrix
+MOST_LINKS = 1000  # larger chains take hours to build, and their mass matrix exceeds the precision of floats
 LENGTH = 0.5  # of a link [m]
 TORQUE = 10.0  # of an action of 1 [N m]
 FIRST_MASS, MASS, TIP_MASS = (
@@ -23,17 +23,17 @@ FIRST_MASS, MASS, TIP_MASS = (
 
 
 class Pendulum(Task):
-    """n links that begin at rest along y and swing about x; the best return is n² / 2.
+    """n links that start at rest along y and swing about x; the best return is n² / 2.
 
-    The pendulum of Qiao et al. (ICML 2021, table 4), with the masses of its published code. Observed are the
-    velocities, where the joints and the tip are, and the time; the reward is d_prev² - d², and - d² once more at the
-    end, with the distance d of the tip to its highest point: the return is n² / 2 - 2 d_end².
+    The pendulum of Qiao et al. (ICML 2021, table 4), with the masses of its published code. Observations are the
+    velocities, the positions of the joints and the tip, and the time; the reward is d_prev² - d², and an additional -
+    d² at the end, with the distance d of the tip to its highest point: the return is n² / 2 - 2 d_end².
 
     Args:
         links: n, up to 1000.
-        substeps: steps of the simulation for each action. The paper has 1, with which a chain of three links or more
-            gains energy from the size of the step: its best motions fail with a smaller one.
-        noise: of the first angles and velocities, uniform within it either way [rad, rad/s]; the paper has none.
+        substeps: steps of the simulation for each action. The paper has 1; with it, chains of three links or more gain
+            energy from the integration error, and the best motions fail with a smaller step.
+        noise: half-width of the uniform noise on initial angles and velocities [rad, rad/s]; the paper has none.
         dtype: "float32" or "float64".
     """
 
@@ -45,7 +45,7 @@ class Pendulum(Task):
         if not is_whole(links, 1) or not is_whole(substeps, 1):
             raise ModelError(f"Pendulum: links is {links!r} and substeps {substeps!r}; both must be at least 1")
         if links > MOST_LINKS:
-            raise ModelError(f"Pendulum: links is {links}; at most {MOST_LINKS} make a chain that can be simulated")
+            raise ModelError(f"Pendulum: links is {links}; at most {MOST_LINKS} can be simulated")
         if not 0.0 <= number("Pendulum", "noise", noise) < math.inf:
             raise ModelError(f"Pendulum: noise is {noise!r}; it must be finite and not negative")
         self.links = int(links)
@@ -54,7 +54,7 @@ class Pendulum(Task):
         self.dt = 1 / 60 / self.frame_skip
 
     def model(self) -> Model:
-        """Links with a point mass at their far end, which swing freely."""
+        """Return links with a point mass at their far end, which swing freely."""
         builder = ModelBuilder(gravity=(0.0, 0.0, -9.8))
         middle = (0.0, 0.5 * LENGTH, 0.0)
         for k in range(self.links):
@@ -73,31 +73,31 @@ class Pendulum(Task):
         return builder.finalize(self.dtype)
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
-        """At rest along y, but for the noise."""
+        """Sample states at rest along y, plus noise."""
         q, qd = (self.uniform((n, self.links), generator, -self.noise, self.noise) for _ in range(2))
         return self.episodes(q, qd)
 
     def points(self, state: TaskState) -> torch.Tensor:
-        """Where the joints and the tip are, in the plane of y and z [n, links + 1, 2]."""
+        """Return the positions of the joints and the tip, in the plane of y and z [n, links + 1, 2]."""
         angle = state.q.cumsum(dim=1)
         ends = LENGTH * torch.stack([angle.cos(), angle.sin()], dim=-1).cumsum(dim=1)
         return torch.cat([torch.zeros_like(ends[:, :1]), ends], dim=1)
 
     def observe(self, state: TaskState) -> torch.Tensor:
-        """Velocities [links], points [3 (links + 1)], and the share of the episode that is over."""
+        """Return velocities [links], points [3 (links + 1)], and the elapsed fraction of the episode."""
         points = self.points(state)
         flat = torch.cat([torch.zeros_like(points[..., :1]), points], dim=-1).flatten(1)
         time = (state.steps / self.max_episode_length).to(flat.dtype)
         return torch.cat([state.qd, flat, time[:, None]], dim=1)
 
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
-        """What the tip has come nearer to its goal, in squares of the distance."""
+        """Return the reduction of the tip's squared distance to its goal."""
         distance = self.squared_distance(after)
         at_end = (after.steps >= self.max_episode_length).to(distance.dtype)
         return self.squared_distance(before) - (1.0 + at_end) * distance
 
     def squared_distance(self, state: TaskState) -> torch.Tensor:
-        """Of the tip to the highest point that it can reach [n]."""
+        """Return the squared distance of the tip to its highest reachable point [n]."""
         tip = self.points(state)[:, -1]
         goal = tip.new_tensor([0.0, LENGTH * self.links])
         return (tip - goal).square().sum(dim=1)

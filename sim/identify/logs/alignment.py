@@ -15,13 +15,13 @@ from sim.torch.robot.robot import Robot
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a channel lies beside what the others say it should be.
+    """Delay, gain and offset of a channel relative to its reference.
 
     Attributes:
-        delay: by how much it comes later, the same for all joints [s].
-        gain: its size relative to what it should be [nv].
-        offset: what is added to it [nv].
-        correlation: with what it should be, without the delay [nv]; what is far from 1 is little to go by.
+        delay: delay, the same for all joints [s].
+        gain: scale relative to the reference [nv].
+        offset: constant added to it [nv].
+        correlation: correlation with the reference, without the delay [nv]; values far from 1 are unreliable.
 
     Example:
         >>> import numpy as np
@@ -45,21 +45,21 @@ class Alignment:
 
 
 def align(log: Log, channel: str, model: Robot | Model | None = None, longest: float = 0.1) -> Alignment:
-    """Compare a channel with what it should be: qd with the derivative of q, tau with the robot's inverse dynamics.
+    """Align a channel with its reference: qd with the derivative of q, tau with the robot's inverse dynamics.
 
-    For tau the robot need not be right: a delay shows with a first guess of its parameters, and gain and offset are
-    relative to that. But damping and friction that the guess lacks look like a delay, of some milliseconds for an arm:
-    align again with the robot that was fitted.
+    For tau a first guess of the robot's parameters is enough to find a delay; gain and offset are relative to that. But
+    damping and friction that the guess lacks look like a delay, of some milliseconds for an arm: align again with the
+    fitted robot.
 
     Args:
         log: the log, at even intervals; for tau with qd and qdd.
         channel: "qd" or "tau".
         model: the robot, for tau.
-        longest: the longest delay that is looked for, either way [s].
+        longest: maximum delay, positive or negative [s].
 
     Raises:
-        ModelError: for another channel, one that the log lacks, uneven intervals, a log that is shorter than the
-            delays, and a delay that is longer than the longest.
+        ModelError: for another channel, one that the log lacks, uneven intervals, a log shorter than the delays, and a
+            delay beyond the maximum.
 
     Example:
         >>> import numpy as np
@@ -106,7 +106,7 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
 
 
 def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> float:
-    """By how much one signal comes later than another, to a fraction of the interval.
+    """Compute the delay of one signal relative to another, to a fraction of the interval.
 
     It maximises the sum of all columns' correlations, at whole intervals and then on a parabola.
 
@@ -114,7 +114,7 @@ def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> f
         first: signals [n, k].
         second: the same signals, later [n, k].
         dt: interval [s].
-        longest: the longest delay that is looked for, either way [s].
+        longest: maximum delay, positive or negative [s].
     """
     lags = round(longest / dt) if np.isfinite(longest) else 0
     if lags < 1 or 4 * lags > len(first):
@@ -127,8 +127,8 @@ def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> f
     best = int(scores[1:-1].argmax()) + 1
     if scores[best] < max(scores[0], scores[-1]):
         raise ModelError(
-            f"channels are most alike at the longest delay that is looked for, {longest:g} s; raise longest, or see "
-            "whether one has the other sign"
+            f"the correlation is largest at the maximum delay, longest={longest:g} s; raise longest, or check the "
+            "sign of the channels"
         )
     before, at, after = scores[best - 1 : best + 2]
     curvature = before - 2.0 * at + after

@@ -15,27 +15,26 @@ from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
 SPLINE_DEGREE = 5
-EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even
+EVEN = 1e-3  # maximum difference of even intervals, relative to the mean
 
 
 @dataclass(frozen=True)
 class Log:
-    """A recorded motion. Its methods return a new log.
+    """Recorded motion. Its methods return a new log.
 
     Attributes:
         model: the model of the robot.
-        time: when each row was measured [n], increasing, s.
+        time: time of each row [n], increasing, s.
         q: joint coordinates [n, nq].
-        qd: joint velocities [n, nv]; None where they weren't measured.
+        qd: joint velocities [n, nv]; None if they weren't measured.
         qdd: joint accelerations [n, nv], likewise.
         tau: joint forces [n, nv], likewise.
         control: inputs of the actuators [n, nu], likewise.
-        source: where it is from, for messages.
-        act: states of the actuators that have one [n, na], where they are known. None where they are zero in the first
-            row.
+        source: origin of the log, for messages.
+        act: states of the actuators that have one [n, na], if known. None if they are zero in the first row.
 
     Raises:
-        ModelError: for a wrong shape, values that aren't finite, a time that doesn't increase, naming the row.
+        ModelError: for a wrong shape, non-finite values, and a time that doesn't increase, naming the row.
 
     Example:
         >>> import numpy as np
@@ -63,7 +62,7 @@ class Log:
     act: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        require_type(f"{self.source}: model", self.model, Model, "a sim.Model; of a robot give robot.model")
+        require_type(f"{self.source}: model", self.model, Model, "a sim.Model; for a robot give robot.model")
         time = as_numbers(f"{self.source}: time", self.time)
         if time.ndim != 1 or len(time) < 2:
             raise ModelError(f"{self.source}: time has shape {time.shape}; expected [n], at least two rows")
@@ -100,16 +99,16 @@ class Log:
         return (len(self) - 1) / float(self.time[-1] - self.time[0])
 
     def require(self, *names: str) -> None:
-        """Raise ModelError if a channel is missing, or there is none of this name."""
+        """Raise ModelError if a channel is missing, or unknown."""
         for name in names:
             if name not in CHANNELS:
                 raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
             if getattr(self, name) is None:
                 hint = "call differentiated() first" if name in ("qd", "qdd") else "it must be measured"
-                raise ModelError(f"{self.source}: there is no {name}; {hint}")
+                raise ModelError(f"{self.source}: {name} is missing; {hint}")
 
     def between(self, start: float, end: float) -> "Log":
-        """The rows from one time to another [s], both included."""
+        """Return the rows from one time to another [s], both included."""
         start, end = (number(self.source, name, value) for name, value in (("start", start), ("end", end)))
         rows = (self.time >= start) & (self.time <= end)
         if rows.sum() < 2:
@@ -120,9 +119,9 @@ class Log:
         return self._of_channels(lambda _, value: value[rows], time=self.time[rows])
 
     def resampled(self, rate: float) -> "Log":
-        """Rows at even intervals, by linear interpolation; quaternions stay of unit length.
+        """Resample to even intervals, by linear interpolation; quaternions stay of unit length.
 
-        Filter first where the new rate is lower: what is faster than half of it would come out as something slower.
+        Filter before lowering the rate: frequencies above half of the new rate alias to lower ones.
 
         Args:
             rate: rows per second [Hz].
@@ -134,12 +133,12 @@ class Log:
         return self._of_channels(lambda _, value: _interpolated(time, self.time, value), time=time)
 
     def filtered(self, cutoff: float, order: int = 4, channels: tuple[str, ...] = ("q", "qd", "tau")) -> "Log":
-        """A Butterworth filter forwards and backwards, which delays nothing.
+        """Apply a Butterworth filter forward and backward, without delay.
 
         Args:
             cutoff: frequency that loses half of its amplitude, in both passes together [Hz].
-            order: of the filter in each pass.
-            channels: what is filtered.
+            order: order of the filter in each pass.
+            channels: channels to filter.
 
         Raises:
             ModelError: for uneven intervals, a cutoff out of range, and fewer rows than the filter needs.
@@ -154,7 +153,7 @@ class Log:
             raise ModelError(
                 f"{self.source}: cutoff is {cutoff!r} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
             )
-        padding = 3 * (order + 1)  # rows that are mirrored at either end
+        padding = 3 * (order + 1)  # rows mirrored at either end
         if len(self) <= padding:
             raise ModelError(
                 f"{self.source}: a filter of order {order} needs {padding + 1} rows, but there are {len(self)}; take "
@@ -168,18 +167,18 @@ class Log:
         return self._of_channels(change)
 
     def differentiated(self, window: float, order: int = 4) -> "Log":
-        """Velocities and accelerations as the derivatives of polynomials through the rows around each (Savitzky-Golay).
+        """Differentiate by polynomials through the rows around each (Savitzky-Golay), for velocities and accelerations.
 
-        Where qd was measured, q stays: qd becomes its polynomials' value and qdd their derivative. Elsewhere q becomes
-        its polynomials' value, and qd and qdd their derivatives.
+        If qd was measured, q stays: qd becomes its polynomials' value and qdd their derivative. Otherwise q becomes its
+            polynomials' value, and qd and qdd their derivatives.
 
         Args:
-            window: duration of what each polynomial is fitted to [s].
+            window: duration of each polynomial's rows [s].
             order: degree of the polynomials.
 
         Raises:
-            ModelError: for a window of too few rows, polynomials that have no such derivative, uneven intervals, and
-                joints with quaternions without qd.
+            ModelError: for a window of too few rows, an order too low for the derivatives, uneven intervals, and joints
+                with quaternions without qd.
         """
         self._require_derivable()
         self.require_even("differentiated")
@@ -201,11 +200,11 @@ class Log:
         return self._with_derivatives(derivative)
 
     def spline_differentiated(self, noise: float | np.ndarray) -> "Log":
-        """As :meth:`differentiated`, by smoothing splines of degree 5, at any intervals.
+        """Differentiate like :meth:`differentiated`, by smoothing splines of degree 5, at any intervals.
 
         Args:
-            noise: standard deviation of what is differentiated, for all joints or for each: splines are as smooth as
-                that allows.
+            noise: standard deviation of the channel that is differentiated, for all joints or for each: splines are as
+                smooth as it allows.
         """
         self._require_derivable()
         if len(self) <= SPLINE_DEGREE:
@@ -229,18 +228,18 @@ class Log:
         return self._with_derivatives(derivative)
 
     def shifted(self, channel: str, seconds: float) -> "Log":
-        """A log in which one channel is taken from later rows, to make up for a delay [s]; the ends are cut off.
+        """Shift one channel to undo a delay [s]: it is taken from later rows, and the ends are cut off.
 
         Raises:
-            ModelError: for a channel that isn't there, and a delay that leaves fewer than two rows.
+            ModelError: for a missing channel, and a delay that leaves fewer than two rows.
         """
         self.require(channel)
         time = self.time + number(self.source, "seconds", seconds)
         inside = (time >= self.time[0]) & (time <= self.time[-1])
         if inside.sum() < 2:
             raise ModelError(
-                f"{self.source}: shifted by {seconds:g} s, fewer than two rows are left of "
-                f"{self.time[-1] - self.time[0]:g} s; take a shorter delay"
+                f"{self.source}: a shift of {seconds:g} s leaves fewer than two rows of "
+                f"{self.time[-1] - self.time[0]:g} s; use a shorter delay"
             )
 
         def change(name: str, value: np.ndarray) -> np.ndarray:
@@ -249,7 +248,7 @@ class Log:
         return self._of_channels(change, time=self.time[inside])
 
     def with_offset(self, channel: str, offset: Any) -> "Log":
-        """A log with something constant taken away from one channel."""
+        """Subtract a constant from one channel."""
         self.require(channel)
         taken, width = as_numbers(f"{self.source}: offset", offset), channel_width(self.model, channel)
         if taken.shape not in ((), (1,), (width,), (len(self), width)):
@@ -273,17 +272,17 @@ class Log:
         return replace(self, **changed, **others)
 
     def require_even(self, what: str) -> None:
-        """Raise ModelError, for what was called, if intervals differ."""
+        """Raise ModelError, naming the caller, if intervals differ."""
         steps = np.diff(self.time)
         worst = int(np.abs(steps - steps.mean()).argmax())
         if abs(steps[worst] - steps.mean()) > EVEN * steps.mean():
             raise ModelError(
                 f"{self.source}: {what}() needs even intervals, but row {worst + 1} comes after {steps[worst]:.4g} s "
-                f"in place of {steps.mean():.4g} s; call resampled({self.rate:.4g}) first"
+                f"instead of {steps.mean():.4g} s; call resampled({self.rate:.4g}) first"
             )
 
     def _unit_quaternions(self) -> np.ndarray:
-        """Coordinates whose quaternions have unit length and never jump to the other sign."""
+        """Normalise quaternions of coordinates, and remove sign changes between rows."""
         q = self.q.copy()
         for name in self.model.joint_names:
             part, dofs = self.model.q_slice(name), self.model.qd_slice(name)
@@ -294,8 +293,8 @@ class Log:
             if not length.all():
                 row = int(np.argmin(length))
                 raise ModelError(
-                    f"{self.source}: the quaternion of {name} is zero at row {row}, {self.time[row]:g} s; leave the "
-                    "row out or give its rotation"
+                    f"{self.source}: the quaternion of {name} is zero at row {row}, {self.time[row]:g} s; remove the "
+                    "row or give its rotation"
                 )
             quaternion /= length
             turned = np.einsum("ni,ni->n", quaternion[1:], quaternion[:-1]) < 0.0
@@ -310,23 +309,23 @@ class Log:
 
 
 def listed_logs(logs: Log | Iterable[Log]) -> list[Log]:
-    """One log or several as a list. Raises ModelError for none, and for anything else."""
+    """Return one log or several as a list. Raises ModelError for none, and for anything else."""
     require_type("logs", logs, (Iterable, Log), "a sim.identify.Log, or a list of them")
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
-        raise ModelError("there is no log; give at least one")
+        raise ModelError("logs is empty; give at least one log")
     for each in listed:
         require_type("logs", each, Log, "a sim.identify.Log, or a list of them")
     return listed
 
 
 def channel_width(model: Model, channel: str) -> int:
-    """Number of columns of a channel."""
+    """Return the number of columns of a channel."""
     return {"q": model.nq, "control": model.nu, "act": model.na}.get(channel, model.nv)
 
 
 def channel_names(model: Model, channel: str) -> tuple[str, ...]:
-    """What the columns of a channel belong to: joints, with a number where one has several, or actuators."""
+    """Return the owners of a channel's columns: joints, with an index if one has several columns, or actuators."""
     if channel == "control":
         return tuple(model.actuator_names)
     if channel == "act":

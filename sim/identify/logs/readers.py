@@ -21,20 +21,20 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
-    """A log from a CSV file with names in its first line.
+    """Read a log from a CSV file with names in its first line.
 
     Args:
         path: the file. Fields may be separated by commas, semicolons or tabs.
         model: the model.
         time: name of the column with the time [s].
-        **columns: where ``q``, ``qd``, ``qdd``, ``tau``, ``control`` and ``act`` are: a pattern such as "q_{joint}",
+        **columns: columns of ``q``, ``qd``, ``qdd``, ``tau``, ``control`` and ``act``: a pattern such as "q_{joint}",
             where {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a
-            joint with several numbers), or a list of names in the order of the model. None: not there. Default:
+            joint with several numbers), or a list of names in the order of the model. None: absent. Default:
             "q_{joint}", and "qd_{joint}", "tau_{joint}" and "u_{joint}" if the file has all of their columns.
 
     Raises:
-        ImportFileError: for a file that can't be read, a missing column, or a value that is no number, naming the
-            column and the line.
+        ImportFileError: for an unreadable file, a missing column, or a value that isn't a number, naming the column and
+            the line.
 
     Example:
         >>> import tempfile
@@ -82,7 +82,7 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
 
 
 def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", **names: str | None) -> Log:
-    """A log from an .npz file, which has an array for each channel.
+    """Read a log from an .npz file, which has an array for each channel.
 
     Args:
         path: the file.
@@ -90,10 +90,10 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         time: name of the array with the time [n], s.
         **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv], ``control`` [n, nu] and
             ``act`` [n, na].
-            Default: those names, as far as they are there.
+            Default: those of these names that exist.
 
     Raises:
-        ImportFileError: for a file that can't be read, and for a missing array or one of the wrong shape.
+        ImportFileError: for an unreadable file, and for a missing array or one of the wrong shape.
 
     Example:
         >>> import tempfile
@@ -112,10 +112,10 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
     _require(path, model)
     _require_channels(names)
     try:
-        with open(path, "rb") as stream:  # which numpy leaves open where the file is broken
+        with open(path, "rb") as stream:  # numpy leaves it open if the file is malformed
             file = np.load(stream, allow_pickle=False)
             if isinstance(file, np.ndarray):
-                raise ValueError("it holds a single array, as .npy files do; write it by numpy.savez")
+                raise ValueError("it contains a single array, like .npy files; write it with numpy.savez")
             wanted = {"time": time, "q": names.get("q") or "q"}
             for channel in CHANNELS[1:]:
                 name = names.get(channel, channel if channel in file.files else None)
@@ -131,14 +131,14 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         raise ImportFileError(path, f"can't be read: {error}") from None
     for channel, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            raise ImportFileError(path, f"array '{wanted[channel]}' holds {array.dtype}; expected real numbers")
+            raise ImportFileError(path, f"array '{wanted[channel]}' has dtype {array.dtype}; expected real numbers")
     return _made(path, model, arrays)
 
 
 def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
-    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index.
+    """Read a log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index.
 
-    Dates and durations of pandas are times, too: dates count in seconds from the first row on.
+    Dates and durations of pandas are valid times: dates count in seconds from the first row.
 
     Example:
         >>> import numpy as np
@@ -167,7 +167,7 @@ def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Colum
         if name == time and values.dtype.kind == "m":
             values = values.dt.total_seconds()
         if values.dtype.kind in "mM":
-            raise ImportFileError("DataFrame", f"column '{name}' holds times, not numbers")
+            raise ImportFileError("DataFrame", f"column '{name}' contains times, not numbers")
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
@@ -179,19 +179,20 @@ def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Colum
 
 
 def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/joint_states") -> Log:
-    """A log from a bag of ROS 1 or 2 with messages of type sensor_msgs/JointState, through the package ``rosbags``.
+    """Read a log from a bag of ROS 1 or 2 with messages of type sensor_msgs/JointState, through the package
+    ``rosbags``.
 
-    Positions, velocities and efforts belong to joints by their names; other joints in the messages are left out. The
-    time is that of the messages' headers, from the first one on.
+    Positions, velocities and efforts are assigned to joints by name; other joints in the messages are ignored. The time
+    is that of the messages' headers, starting at the first one.
 
     Args:
         path: the bag: a .bag file, or the folder of ROS 2.
         model: the model, whose joints have one coordinate each.
-        topic: of the messages.
+        topic: topic of the messages.
 
     Raises:
-        ImportFileError: for a bag that can't be read, a missing topic or one of another type, a joint that a message
-            lacks, and a message with another number of values than joints.
+        ImportFileError: for an unreadable bag, a missing topic or one of another type, a joint missing in a message,
+            and a message whose numbers of values and joints differ.
         ModelError: without the package, which the extra ``rosbag`` installs.
 
     Example:
@@ -222,7 +223,7 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
-        raise ModelError("reading a bag needs the package rosbags: install backswing with the extra [rosbag]") from None
+        raise ModelError("reading a bag needs the package rosbags; install backswing[rosbag]") from None
     if model.nq != model.nv:
         raise ModelError("a JointState has one position for each joint, but the model has joints with quaternions")
     try:
@@ -274,8 +275,8 @@ def _log(
     time: str,
     columns: Mapping[str, Columns | None],
 ) -> Log:
-    """A log whose channels are found by the names of columns."""
-    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+    """Return a log whose channels are found by the names of columns."""
+    require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
     _require_channels(columns)
     channels = {"time": [time]}
     for channel in CHANNELS:
@@ -286,7 +287,7 @@ def _log(
         found = [pattern.replace("{joint}", owner) for owner in owners] if isinstance(pattern, str) else list(pattern)
         if len(found) != len(owners):
             raise ModelError(f"{path}: {channel} has {len(found)} columns for {len(owners)}: {', '.join(owners)}")
-        # What isn't asked for is read where it is there.
+        # Channels that aren't requested are read if they exist.
         if channel == "q" or channel in columns or (found and set(found) <= set(names)):
             channels[channel] = found
     for channel, wanted in channels.items():
@@ -294,7 +295,7 @@ def _log(
             if name not in names:
                 raise ImportFileError(path, f"has no column '{name}' for {channel}; there are {', '.join(names)}")
             if names.count(name) > 1:
-                raise ImportFileError(path, f"has several columns '{name}'; give them names of their own")
+                raise ImportFileError(path, f"has several columns '{name}'; give them different names")
     arrays = {channel: np.stack([column(name) for name in wanted], axis=1) for channel, wanted in channels.items()}
     return _made(path, model, arrays | {"time": arrays["time"][:, 0]})
 
@@ -308,7 +309,7 @@ def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
 
 def _require(path: object, model: object) -> None:
     require_path(path)
-    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+    require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
 
 
 def _require_channels(given: Mapping[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""Identification from motions that are simulated, in single or multiple shooting."""
+"""Identification from simulated motions, in single or multiple shooting."""

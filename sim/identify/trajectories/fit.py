@@ -25,7 +25,7 @@ from sim.simulation.options import ContactMethod
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
-MOST_SAMPLED = 20  # free numbers; importance sampling of more needs too many samples
+MOST_SAMPLED = 20  # free numbers; importance sampling in more dimensions needs too many samples
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class TrajectoryFit:
     Attributes:
         estimate: the values with their uncertainty.
         parameters: whole parameters by name [n, ...], for ``Simulator(..., parameters=...)``.
-        segments: how the logs were cut into motions that are simulated.
-        motion: the motions that fit best, in the rows of the segments.
-        residual: root mean square of what remains, in standard deviations, of each channel and degree of freedom
-            [channels, nv]; one where the model and the noise are right, NaN where nothing was measured.
+        segments: the segments of the logs that are simulated.
+        motion: the best-fit motions, in the rows of the segments.
+        residual: root mean square residual, in standard deviations, of each channel and degree of freedom [channels,
+            nv]; one if model and noise are right, NaN if nothing was measured.
         residual_before: that of the first guess.
 
     Example:
@@ -71,9 +71,9 @@ class TrajectoryFit:
         return self._problem.worlds.model
 
     def curves(self, dof: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Time [n], measured and fitted values [n] of a degree of freedom, one entry for each segment.
+        """Return time [n], measured and fitted values [n] of a degree of freedom, one entry for each segment.
 
-        Of joints with quaternions they are changes since the segment's first row.
+        For joints with quaternions they are changes since the segment's first row.
         """
         if not (is_whole(dof, 0) and dof < self.model.nv):
             raise ModelError(f"curves: dof is {dof!r}; it must be one of 0 to {self.model.nv - 1}")
@@ -89,38 +89,37 @@ class TrajectoryFit:
         ]
 
     def apply(self, robot: Robot) -> Robot:
-        """Put what was found of links and joints into a robot, which ``save_urdf`` then writes. Returns the robot."""
+        """Set identified values of links and joints in a robot, which ``save_urdf`` then writes. Returns the robot."""
         require_type("robot", robot, Robot, "a sim.torch.Robot")
         own = dynamics_parameters(robot.model)
         robot.set_values({name: torch.from_numpy(value) for name, value in self.parameters.items() if name in own})
         return robot
 
     def sampled(self, samples: int = 512, rounds: int = 3, seed: int = 0, bar: bool = False) -> Estimate:
-        """The posterior by importance sampling from the fit on, for motions that aren't linear near it.
+        """Sample the posterior by importance sampling around the fit, for motions that aren't linear near it.
 
-        Motion through contact often isn't: an impact moves from one step to the next, and minima lie side by side.
+        Motion through contact often isn't: an impact moves from one step to the next, and minima lie close together.
 
         Args:
             samples: number of samples of each round, each of which simulates all motions.
             rounds: number of rounds.
-            seed: of the samples.
-            bar: whether to show a progress bar.
+            seed: seed of the samples.
+            bar: show a progress bar.
 
         Returns:
             the estimate, whose values are the posterior's means.
 
         Raises:
-            ModelError: where initial states are unknown, for more than 20 free numbers, and for ones that nothing
-                determines.
+            ModelError: for unknown initial states, more than 20 free numbers, and undetermined ones.
         """
         problem, estimate = self._problem, self.estimate
         unknowns = problem.unknowns
         if problem.extra:
-            raise ModelError("sampling needs known_start=True: initial states are too many numbers to sample")
+            raise ModelError("sampling needs known_start=True; initial states have too many numbers to sample")
         if problem.size > MOST_SAMPLED or estimate.undetermined:
             raise ModelError(
                 f"{problem.size} free numbers, of which {len(estimate.undetermined)} combinations are undetermined, "
-                f"can't be sampled; leave unknowns out or give priors, so that at most {MOST_SAMPLED} remain"
+                f"can't be sampled; remove unknowns or give priors, so that at most {MOST_SAMPLED} remain"
             )
 
         def likelihood(x: np.ndarray) -> np.ndarray:
@@ -160,37 +159,37 @@ def fit_trajectories(
     device: str | None = None,
     max_evaluations: int = 100,
 ) -> TrajectoryFit:
-    """Identify parameters as those whose simulated motion is nearest to what was measured.
+    """Identify the parameters whose simulated motion is nearest to the measured one.
 
     All logs, or segments of them, are worlds of one simulation. Gauss-Newton steps within a trust region follow from
     the exact derivatives of all measurements (:mod:`sim.identify.trajectories.sensitivity`).
 
-    Where motion is chaotic, or a log is long, errors of parameters and of the start grow until the sum of squares has
-    many minima. Multiple shooting (``segment``) cuts it into motions whose initial states are unknowns too, and asks
-    that each ends where the next one starts (Bock 1983), at first not as strictly as in the end.
+    In chaotic motion or a long log, errors of parameters and of the start grow until the sum of squares has many
+    minima. Multiple shooting (``segment``) cuts it into segments whose initial states are unknowns too, and requires
+    each to end where the next one starts (Bock 1983), loosely at first and strictly in the end.
 
     Args:
         model: the model, whose present parameters are the first guess. It is simulated in float64.
-        logs: logs at even intervals that are multiples of ``dt``, with ``tau`` or ``control`` where they drive the
-            motion: the values of a row act until the next.
-        unknowns: names with what is known before, see :class:`sim.identify.Unknowns`, or a
+        logs: logs at even intervals that are multiples of ``dt``, with ``tau`` or ``control`` if they drive the motion:
+            the values of a row act until the next.
+        unknowns: names with their priors, see :class:`sim.identify.Unknowns`, or a
             :class:`sim.identify.FunctionUnknowns`.
         dt: time step of the simulation [s].
-        noise: standard deviation of what was measured, for "q", "qd" or both: a number, or one for each degree of
-            freedom [nv]; of a quaternion that of the rotation about each axis [rad]. ``np.inf`` says that a degree of
-            freedom wasn't measured, which needs ``known_start``.
-        segment: duration of a segment [s]; None for one for each log.
-        known_start: whether the first row of each log, q and qd, is the exact state at its start. Otherwise it is
-            measured as all rows are, and the initial state is unknown.
-        guesses: free numbers to start from [n, p], the best of which is used; None for the model's own.
-        contact: how contacts are solved, without a warm start.
-        integrator: of the simulation, see :class:`sim.Simulator`.
+        noise: standard deviation of the measurements, for "q", "qd" or both: a number, or one for each degree of
+            freedom [nv]; for a quaternion that of the rotation about each axis [rad]. ``np.inf`` marks a degree of
+            freedom that wasn't measured, which needs ``known_start``.
+        segment: duration of a segment [s]. Default: one segment for each log.
+        known_start: True if the first row of each log, q and qd, is the exact initial state. Otherwise it is a
+            measurement like all rows, and the initial state is unknown.
+        guesses: free numbers to start from [n, p]; the best row is used. Default: the model's values.
+        contact: contact method, without a warm start.
+        integrator: integrator of the simulation, see :class:`sim.Simulator`.
         device: Warp device.
-        max_evaluations: most evaluations of the search.
+        max_evaluations: maximum number of evaluations of the search.
 
     Raises:
-        ModelError: for logs that don't fit the model or ``dt``, a wrong noise, and unknowns that a simulation doesn't
-            have.
+        ModelError: for logs inconsistent with the model or ``dt``, a wrong noise, and unknowns that a simulation
+            doesn't have.
 
     Example:
         A pendulum that swings by itself, seen to 1 mrad a hundred times a second.
@@ -210,20 +209,20 @@ def fit_trajectories(
         >>> round(fit.estimate["damping of hinge"], 2)
         0.3
     """
-    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+    require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
     require_type("contact", contact, (ContactMethod, NoneType), "a sim.ContactMethod, such as sim.HardContact()")
     if not isinstance(unknowns, Mapping | Sequence) and not hasattr(unknowns, "touched"):
         raise ModelError(f"unknowns is {unknowns!r}; it must be a list or a dictionary of names, or FunctionUnknowns")
     model = replace(model, dtype="float64")
     wanted: UnknownSet = Unknowns(model, unknowns) if isinstance(unknowns, Mapping | Sequence) else unknowns
     if TORQUE_OFFSET in wanted.touched:
-        raise ModelError("torque_offset is found by fit_torques alone; take it away from tau with Log.with_offset")
+        raise ModelError("only fit_torques finds torque_offset; subtract it from tau with Log.with_offset")
     if contact is not None and contact.warm_start:
-        raise ModelError("contact: intervals are simulated by themselves; set warm_start=False")
+        raise ModelError("contact: intervals are simulated separately; set warm_start=False")
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     if known_start and segment is not None:
-        raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
+        raise ModelError("known_start applies to whole logs only; remove segment or known_start")
     logs = listed_logs(logs)
     for log in logs:
         if known_start and log.qd is None:
@@ -247,9 +246,9 @@ def fit_trajectories(
 
 
 def _search(problem: Shooting, x0: np.ndarray, max_evaluations: int) -> scipy.optimize.OptimizeResult:
-    """Least squares from free numbers [size + extra] on; for segments first with gaps that may stay open a little.
+    """Minimise from free numbers [size + extra]; with segments, first with gaps that may stay slightly open.
 
-    Without that half of the searches ended elsewhere, or didn't end.
+    Without that first stage, half of the searches ended elsewhere, or didn't end.
     """
     evaluations = 0
     if problem.segments.following and max_evaluations > 1:

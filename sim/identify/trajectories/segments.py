@@ -1,4 +1,4 @@
-"""Logs cut into motions of one length, which are simulated side by side, and states of actuators along a log."""
+"""Logs cut into segments of one length, which are simulated as a batch, and states of actuators along a log."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from sim.simulation.simulator import Simulator
 
 
 def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int) -> np.ndarray:
-    """States of actuators in each row of a log [n, na]: those that it has, or what its inputs make of zeros.
+    """Return states of actuators in each row of a log [n, na]: the log's, or those that its inputs produce from zeros.
 
-    They follow from inputs and parameters alone, wherever the simulated joints go.
+    They depend on inputs and parameters only, not on the simulated joints.
 
     Args:
         model: the model.
@@ -44,28 +44,28 @@ def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int)
 
 
 MEASURED = ("q", "qd")
-# Standard deviation of a state of an actuator, relative to the largest: how far a search looks at first.
+# Standard deviation of an actuator's state, relative to the largest: scale of the first search step.
 ACT_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Parts of logs, one for each world. Those that are shorter than others go on with their last input, unmeasured.
+    """Segments of logs, one for each world. Shorter ones continue with their last input, unmeasured.
 
     Attributes:
         hold: number of steps from one row to the next.
         interval: the time between them [s].
-        starts: when each segment begins, by the time of its log [s].
-        q: what was measured of the coordinates [rows, worlds, nq].
-        qd: of the velocities, or derived from the coordinates [rows, worlds, nv].
-        inputs: what drives the motions.
-        channels: which of "q" and "qd" count as measured.
-        deviations: of each channel's noise [channels, nv], infinite where nothing was measured.
-        weight: one over the deviation where something was measured, zero elsewhere [rows, worlds, channels * nv].
-        following: (segment, the one that follows it, the row at which it does).
-        first: the segments with which logs begin.
+        starts: start of each segment, in its log's time [s].
+        q: measured coordinates [rows, worlds, nq].
+        qd: measured velocities, or derivatives of the coordinates [rows, worlds, nv].
+        inputs: inputs of the motions.
+        channels: measured channels, "q", "qd" or both.
+        deviations: standard deviation of each channel's noise [channels, nv], infinite if nothing was measured.
+        weight: one over the deviation for measured entries, zero elsewhere [rows, worlds, channels * nv].
+        following: (segment, next segment, first row of the next one).
+        first: the first segments of the logs.
         act: states of actuators at the start of each segment [worlds, na]: known in the first ones, a guess in others.
-        act_scale: typical change of each [na].
+        act_scale: typical change of each state [na].
     """
 
     hold: int
@@ -94,7 +94,7 @@ class Segments:
 
     @property
     def state_scale(self) -> torch.Tensor:
-        """How well a state is known from one row: changes of q, of qd and of act [2 nv + na]."""
+        """Uncertainty of a state from one row: changes of q, of qd and of act [2 nv + na]."""
         places = {name: self.deviations[k] for k, name in enumerate(self.channels)}
         q = places.get("q", self.interval * self.deviations[0])
         return torch.cat([q, places.get("qd", q / self.interval), self.act_scale])
@@ -117,14 +117,14 @@ def cut(
         raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
     deviations = torch.stack([_deviations(model, name, noise[name]) for name in channels])
     if not (known_start or deviations.isfinite().all()):
-        raise ModelError("noise: what isn't measured, of infinite noise, needs known_start=True")
+        raise ModelError("noise: infinite noise (not measured) needs known_start=True")
     length = max(len(log) for log in logs) - 1
     if duration is not None:
         if not is_positive(duration):
             raise ModelError(f"segment is {duration!r} s; it must be a positive number")
         length = min(length, round(duration / interval))
         if length < 1:
-            raise ModelError(f"segment is {duration:g} s, which is less than a row of the logs, {interval:g} s")
+            raise ModelError(f"segment is {duration:g} s; it must be at least the interval of the logs, {interval:g} s")
     pieces: list[tuple[Log, int, int]] = []
     following = []
     for log in logs:
@@ -136,7 +136,7 @@ def cut(
     for world, (log, start, end) in enumerate(pieces):
         for k, name in enumerate(channels):
             log.require(name)
-            # The row that two segments share belongs to the one that it begins.
+            # A row shared by two segments belongs to the one that starts there.
             last = end - start + (end == len(log) - 1)
             weight[:last, world, k * model.nv : (k + 1) * model.nv] = 1.0 / deviations[k]
 
@@ -166,12 +166,12 @@ def cut(
 
 
 def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float]:
-    """Number of steps between rows, and the time between them."""
+    """Return the number of steps between rows, and the time between them."""
     if not is_positive(dt):
         raise ModelError(f"dt is {dt!r} s; it must be positive")
     for log in logs:
         if log.model is not model and (log.model.nq, log.model.nv) != (model.nq, model.nv):
-            raise ModelError(f"{log.source}: it is of another model, with {log.model.nv} degrees of freedom")
+            raise ModelError(f"{log.source}: it belongs to another model, with {log.model.nv} degrees of freedom")
         steps = np.diff(log.time) / dt
         hold = max(1, round(1.0 / (log.rate * dt)))
         wrong = np.flatnonzero(np.abs(steps - hold) > EVEN * hold)

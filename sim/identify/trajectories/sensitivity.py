@@ -1,9 +1,9 @@
-"""Derivatives of a simulated motion's states in parameters and in its start, for many motions at once.
+"""Derivatives of simulated motions' states in parameters and initial states, for batches of motions.
 
-Of a known motion every interval between two inputs can be looked at by itself: each is a world of its own, and one
-way back from each component of the states at its end gives the derivatives of all intervals at once. Their product,
-from the start on, is the derivative of each state. That takes nq + nv + na ways back through one interval, however
-long the motion, however many measurements and unknowns there are.
+Every interval between two inputs of a known motion becomes a separate world, and one backward pass for each component
+of the final state gives the derivatives of all intervals in one batch. Their products, from the start on, are the
+derivatives of the states. This takes nq + nv + na backward passes through one interval, independent of the length of
+the motion and of the number of measurements and unknowns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.autograd import rollout, step
 
-TOGETHER = 1024  # intervals that are simulated at once
+TOGETHER = 1024  # intervals per batch
 # From free numbers [worlds, p] to whole parameters [worlds, n, ...] by name.
 Parameters = Callable[[torch.Tensor], dict[str, torch.Tensor]]
 Start = tuple[torch.Tensor, ...]  # q, qd and, where actuators have states, act
@@ -33,9 +33,9 @@ class Motion:
     """States of simulated motions, at the times where inputs change.
 
     Attributes:
-        q: [rows, worlds, nq].
-        qd: [rows, worlds, nv].
-        act: states of the actuators that have one [rows, worlds, na]; None where none has.
+        q: coordinates [rows, worlds, nq].
+        qd: velocities [rows, worlds, nv].
+        act: states of the actuators that have one [rows, worlds, na]; None if none has.
     """
 
     q: torch.Tensor
@@ -44,19 +44,19 @@ class Motion:
 
     @property
     def states(self) -> Start:
-        """All that are there."""
+        """All parts of the state that exist."""
         return (self.q, self.qd) if self.act is None else (self.q, self.qd, self.act)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What drives motions: joint forces [rows - 1, worlds, nv] and inputs of actuators [rows - 1, worlds, nu]."""
+    """Inputs of motions: joint forces [rows - 1, worlds, nv] and actuator inputs [rows - 1, worlds, nu]."""
 
     tau: torch.Tensor | None
     control: torch.Tensor | None
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Inputs":
-        """Both of them, changed alike."""
+        """Apply a function to both of them."""
         return Inputs(*(None if each is None else change(each) for each in (self.tau, self.control)))
 
 
@@ -67,11 +67,11 @@ class Simulators:
         model: the model.
         dt: time step [s].
         hold: number of steps in an interval.
-        parameters: how free numbers become parameters.
+        parameters: map from free numbers to parameters.
         contact: options of the contact solver.
         device: Warp device.
         threads: CPU threads.
-        integrator: of the simulators.
+        integrator: integrator of the simulators.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Simulators:
         self._simulators: dict[int, Simulator] = {}
 
     def simulator(self, x: torch.Tensor) -> Simulator:
-        """A simulator with a world for each row of free numbers [worlds, p]."""
+        """Return a simulator with a world for each row of free numbers [worlds, p]."""
         count = len(x)
         if count not in self._simulators:
-            # Parameters are per world from the start, so that setting them does not change the shape of an array.
+            # Parameters are per world from the start, so that setting them doesn't change an array's shape.
             first = {name: value.numpy(force=True) for name, value in self._parameters(x.detach()).items()}
             self._simulators[count] = Simulator(
                 self.model, self.dt, count, self.device, self.contact, first, threads=self.threads,
@@ -104,21 +104,21 @@ class Simulators:
 
     @property
     def state_size(self) -> int:
-        """Numbers of a state, nq + nv + na."""
+        """Size of a state, nq + nv + na."""
         return self.model.nq + self.model.nv + self.model.na
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the model."""
+        """Dtype of the model."""
         return TORCH_DTYPES[self.model.dtype]
 
     def run(self, x: torch.Tensor, start: Start, inputs: Inputs, rows: int) -> Motion:
-        """Simulate, without gradients.
+        """Simulate without gradients.
 
         Args:
             x: free numbers [worlds, p].
-            start: coordinates [worlds, nq], velocities [worlds, nv] and, where there are any, states of actuators.
-            inputs: what drives the motions.
+            start: coordinates [worlds, nq], velocities [worlds, nv] and states of actuators, if there are any.
+            inputs: inputs of the motions.
             rows: number of states, the first included.
         """
         with torch.no_grad():
@@ -134,16 +134,16 @@ class Simulators:
         return Motion(*(each.cpu() for each in states))
 
     def derivatives(self, x: torch.Tensor, motion: Motion, inputs: Inputs, start: torch.Tensor) -> torch.Tensor:
-        """Derivatives of all states.
+        """Compute the derivatives of all states.
 
         Args:
             x: free numbers [worlds, p].
-            motion: what :meth:`run` returned for them.
-            inputs: what drives the motions.
-            start: derivatives of the first states [worlds, nq + nv + na, m] in anything else.
+            motion: the result of :meth:`run` for them.
+            inputs: inputs of the motions.
+            start: derivatives of the first states [worlds, nq + nv + na, m] in further variables.
 
         Returns:
-            [rows, worlds, nq + nv + na, p + m]: derivatives in the free numbers, then in what ``start`` is of.
+            [rows, worlds, nq + nv + na, p + m]: derivatives in the free numbers, then in the variables of ``start``.
         """
         a, b = self._of_intervals(x, motion, inputs)
         slopes = [torch.cat([start.new_zeros(*start.shape[:2], x.shape[1]), start], dim=-1)]
@@ -154,14 +154,16 @@ class Simulators:
         return torch.stack(slopes)
 
     def _of_intervals(self, x: torch.Tensor, motion: Motion, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives of states in those before [rows - 1, worlds, nx, nx], and in free numbers [..., nx, p]."""
+        """Return derivatives of states in the previous ones [rows - 1, worlds, nx, nx], and in free numbers [..., nx,
+        p].
+        """
         rows, worlds = motion.q.shape[0] - 1, motion.q.shape[1]
         states = [each[:-1].flatten(0, 1) for each in motion.states]
         flat, numbers = inputs.map(lambda each: each.flatten(0, 1)), x.repeat(rows, 1)
         count = min(TOGETHER, rows * worlds)
         parts = []
         for begin in range(0, rows * worlds, count):
-            # The last part begins earlier where it would be shorter: all have one number of worlds.
+            # The last part starts earlier to keep its size: all parts have the same number of worlds.
             first = min(begin, rows * worlds - count)
             some = slice(first, first + count)
             given = Inputs(*(None if each is None else each[some] for each in (flat.tau, flat.control)))
@@ -171,13 +173,13 @@ class Simulators:
         return whole.split([self.state_size, x.shape[1]], dim=-1)
 
     def _of_some(self, x: torch.Tensor, states: Sequence[torch.Tensor], inputs: Inputs) -> torch.Tensor:
-        """Derivatives of states one interval later [worlds, nx, nx + p]."""
+        """Return derivatives of states one interval later [worlds, nx, nx + p]."""
         simulator = self.simulator(x)
         place = wp.device_to_torch(simulator.device)
         inner = [each.detach().to(place).requires_grad_() for each in (*states, x)]
         given: dict[str, Any] = self._parameters(inner[-1])
         if not any(value.requires_grad for value in given.values()):
-            raise ModelError("parameters don't depend on the unknowns; the function must be one of PyTorch throughout")
+            raise ModelError("parameters don't depend on the unknowns; use only PyTorch operations in the function")
         tau, control = self._inputs(inputs, place)
         act = inner[2] if self.model.na else None
         later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, act=act, **given)
@@ -193,7 +195,7 @@ class Simulators:
         require_type("parameters of the unknowns", found, Mapping, "a dictionary from names to tensors")
         for name, value in found.items():
             require_type(f"parameter '{name}'", value, torch.Tensor, "a torch.Tensor")
-            own = self.model.parameters.get(name)  # of another name the simulator says that it doesn't exist
+            own = self.model.parameters.get(name)  # the simulator rejects unknown names
             if own is not None and value.shape != (len(x), *own.shape):
                 raise ModelError(
                     f"parameter '{name}' of {len(x)} guesses has shape {tuple(value.shape)}; expected "
@@ -207,5 +209,5 @@ class Simulators:
 
 
 def as_states(values: np.ndarray) -> torch.Tensor:
-    """An array [rows, worlds, n] in float64."""
+    """Return an array [rows, worlds, n] in float64."""
     return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Residuals of simulated motions beside measured ones, and their derivatives."""
+"""Residuals between simulated and measured motions, and their derivatives."""
 
 import numpy as np
 import torch
@@ -10,28 +10,29 @@ from sim.identify.trajectories.sensitivity import Motion, Simulators, Start
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 
-# Standard deviation of a gap between one segment's end and the next one's start, relative to that of a measurement: so
-# small that it leaves room for nothing but the way there.
+# Standard deviation of a gap between one segment's end and the next one's start, relative to that of a measurement:
+# small enough that remaining gaps are negligible.
 GAP = 1e-3
-# At first, so that a search doesn't have to follow the narrow bent valley of motions without gaps from afar.
+# Initial value, so that a search doesn't have to follow the narrow curved valley of motions without gaps from the
+# start.
 FIRST_GAP = 0.1
-TOGETHER = 1024  # motions that are simulated at once
+TOGETHER = 1024  # motions per batch
 
 
 class Shooting(Residuals):
     """Residuals of motions. Free numbers are those of the unknowns, then changes of each segment's initial state.
 
     Args:
-        unknowns: what is looked for.
-        worlds: simulators.
-        segments: what was measured.
-        known_start: whether the first rows are the exact initial states.
+        unknowns: the unknowns.
+        worlds: the simulators.
+        segments: the measurements.
+        known_start: True if the first rows are the exact initial states.
 
     Attributes:
         size: number of free numbers of the unknowns.
         extra: number of free numbers of initial states, ``width`` for each segment.
         robot: the model's kinematics.
-        gap: standard deviation of a gap, as ``GAP``; a search may begin with a greater one.
+        gap: standard deviation of a gap, by default ``GAP``; a search may start with a larger one.
     """
 
     def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments, known_start: bool):
@@ -46,7 +47,7 @@ class Shooting(Residuals):
         self._known: tuple[bytes, Motion] | None = None
 
     def motion(self, x: np.ndarray) -> Motion:
-        """The motions for free numbers [size + extra]."""
+        """Return the motions for free numbers [size + extra]."""
         key = x.tobytes()
         if self._known is None or self._known[0] != key:
             theta = torch.from_numpy(x[: self.size]).repeat(self.segments.count, 1)
@@ -56,7 +57,7 @@ class Shooting(Residuals):
         return self._known[1]
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Residuals`."""
+        """Return residuals, see :class:`Residuals`."""
         motion = self.motion(x)
         parts = [self._misfits(motion).numpy().ravel(), prior_deviations(self.unknowns, x[: self.size])]
         if self.extra:
@@ -65,7 +66,7 @@ class Shooting(Residuals):
         return np.concatenate(parts)
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Residuals`."""
+        """Return derivatives, see :class:`Residuals`."""
         motion, count = self.motion(x), self.segments.count
         changes, theta = self._changes(x), torch.from_numpy(x[: self.size]).repeat(count, 1)
         start = self._start_slopes(changes)
@@ -88,7 +89,7 @@ class Shooting(Residuals):
         return np.concatenate(parts)
 
     def marginal(self, information: np.ndarray) -> np.ndarray:
-        """The information about the unknowns [size, size] while the initial states are unknown too."""
+        """Return the information about the unknowns [size, size], marginalised over unknown initial states."""
         a, b, c = (
             information[rows, columns]
             for rows, columns in (
@@ -100,23 +101,27 @@ class Shooting(Residuals):
         return a - b @ np.linalg.lstsq(c, b.T, rcond=None)[0] if self.extra else a
 
     def misfit(self, x: np.ndarray) -> float:
-        """The sum of squared residuals of what was measured."""
+        """Return the sum of squared residuals of the measurements."""
         return float(self._misfits(self.motion(x)).square().sum())
 
     def sizes(self, x: np.ndarray) -> np.ndarray:
-        """Root mean squares of what was measured, in standard deviations [channels, nv]; NaN where nothing was."""
+        """Return root mean squares of the residuals, in standard deviations [channels, nv]; NaN where nothing was
+        measured.
+        """
         shape = (len(self.segments.channels), self.worlds.model.nv)
         squares = self._misfits(self.motion(x)).square().flatten(0, 1).sum(0).reshape(shape)
         counts = self.weight.gt(0.0).flatten(0, 1).sum(0).reshape(shape)
         return (squares / counts).sqrt().numpy()
 
     def many(self, thetas: np.ndarray) -> np.ndarray:
-        """Sums of squares [n], priors included, for free numbers of the unknowns [n, size], from measured starts."""
+        """Return sums of squares [n], priors included, for free numbers of the unknowns [n, size], from measured
+        starts.
+        """
         count, segments = self.segments.count, self.segments
         together = max(1, min(len(thetas), TOGETHER // count))
         found = []
         for begin in range(0, len(thetas), together):
-            rows = np.minimum(np.arange(begin, begin + together), len(thetas) - 1)  # the last group is filled up
+            rows = np.minimum(np.arange(begin, begin + together), len(thetas) - 1)  # the last group is padded
             theta = torch.from_numpy(thetas[rows]).repeat_interleave(count, dim=0)
             start = tuple(each.repeat(together, 1) for each in self._measured)
             inputs = segments.inputs.map(lambda each: each.repeat(1, together, 1))
@@ -128,12 +133,12 @@ class Shooting(Residuals):
         return np.array(found[: len(thetas)]) + prior
 
     def best_of(self, guesses: np.ndarray) -> np.ndarray:
-        """The guess [size] whose motions fit best, of [n, size]. They are simulated together."""
+        """Return the guess [size] whose motions fit best, of [n, size]. All are simulated as one batch."""
         if guesses.ndim != 2 or guesses.shape[1] != self.size:
             raise ModelError(f"guesses has shape {guesses.shape}; expected (n, {self.size})")
         found = self.many(guesses)
         if not np.isfinite(found).any():
-            raise ModelError("guesses: none of them gives a motion that is finite")
+            raise ModelError("guesses: all motions diverge; give other guesses")
         return guesses[int(np.nanargmin(found))]
 
     def _place(self, world: int) -> slice:
@@ -141,40 +146,44 @@ class Shooting(Residuals):
 
     @property
     def _act(self) -> slice:
-        """Where changes of the states of actuators are among those of a state."""
+        """Return the slice of actuator states in a change of the state."""
         return slice(2 * self.worlds.model.nv, self.width)
 
     @property
     def _measured(self) -> Start:
-        """The first states of the segments, as they were measured."""
+        """Return the measured first states of the segments."""
         segments = self.segments
         start = (segments.q[0], segments.qd[0], segments.act)
         return start if self.worlds.model.na else start[:2]
 
     def _changes(self, x: np.ndarray) -> torch.Tensor:
-        """Changes of initial states [worlds, width], in units of how well one row tells them; zeros if known."""
+        """Return changes of initial states [worlds, width], in units of their uncertainty from one row; zeros if
+        known.
+        """
         if not self.extra:
             return self.segments.q.new_zeros(self.segments.count, self.width)
         return torch.from_numpy(x[self.size :]).reshape(self.segments.count, -1)
 
     def _start(self, changes: torch.Tensor) -> Start:
-        """Initial states [worlds, nq], [worlds, nv] and, where there are any, [worlds, na]."""
+        """Return initial states [worlds, nq], [worlds, nv] and, if there are any, [worlds, na]."""
         nv = self.worlds.model.nv
-        # Where they're known, the changes are zeros, and the scale of what isn't measured is infinite.
+        # Changes of known states are zero, and the scale of unmeasured entries is infinite.
         moved = self.segments.state_scale * changes if self.extra else changes
         q, *rates = self._measured
         changed = (x + d for x, d in zip(rates, (moved[:, nv : 2 * nv], moved[:, 2 * nv :]), strict=False))
         return self.robot.integrate(q, moved[:, :nv]), *changed
 
     def _start_slopes(self, changes: torch.Tensor) -> torch.Tensor:
-        """Derivatives of the initial states in the changes [worlds, nq + nv + na, width]; no columns if known."""
+        """Return derivatives of the initial states in the changes [worlds, nq + nv + na, width]; no columns if
+        known.
+        """
         if not self.extra:
             return changes.new_zeros(self.segments.count, self.worlds.state_size, 0)
         inner = changes.detach().requires_grad_()
         return _slopes(torch.cat(self._start(inner), dim=1), inner)[0]
 
     def _misfits(self, motion: Motion) -> torch.Tensor:
-        """Residuals of what was measured [rows, worlds, channels * nv]."""
+        """Return residuals of the measurements [rows, worlds, channels * nv]."""
         given = {"q": (self.segments.q, motion.q), "qd": (self.segments.qd, motion.qd)}
         parts = [
             self.robot.difference(*given["q"]) if name == "q" else given["qd"][1] - given["qd"][0]
@@ -183,7 +192,7 @@ class Shooting(Residuals):
         return torch.where(self.weight > 0.0, self.weight * torch.cat(parts, dim=-1), 0.0)
 
     def _misfit_slopes(self, motion: Motion, slopes: torch.Tensor) -> torch.Tensor:
-        """Derivatives of the residuals [rows, worlds, channels * nv, p] from those of the states."""
+        """Return derivatives of the residuals [rows, worlds, channels * nv, p] from those of the states."""
         nq, nv, parts = self.worlds.model.nq, self.worlds.model.nv, []
         for name in self.segments.channels:
             if name == "q":
@@ -195,14 +204,14 @@ class Shooting(Residuals):
         return torch.where(self.weight[..., None] > 0.0, self.weight[..., None] * torch.cat(parts, dim=2), 0.0)
 
     def _gap(self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int) -> torch.Tensor:
-        """From the start of a segment to the end of the one before, in standard deviations [width]."""
+        """Return the gap from the start of a segment to the end of the previous one, in standard deviations [width]."""
         start, end = (each[after] for each in self._start(changes)), (each[row, before] for each in motion.states)
         return self._scaled_gap(tuple(start), tuple(end))
 
     def _gap_slopes(
         self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives of a gap in the end of the one segment and in the start of the other [width, nq + nv + na]."""
+        """Return derivatives of a gap in the end of one segment and in the start of the next [width, nq + nv + na]."""
         start = tuple(each[after].detach().requires_grad_() for each in self._start(changes))
         end = tuple(each[row, before].detach().requires_grad_() for each in motion.states)
         found = _slopes(self._scaled_gap(start, end)[None], *end, *start)
@@ -214,7 +223,9 @@ class Shooting(Residuals):
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:
-    """Derivatives [..., m, n] of each row [..., m] in its own arguments [..., n], one way back for each number."""
+    """Return derivatives [..., m, n] of each row [..., m] in its own arguments [..., n], by one backward pass for each
+    entry.
+    """
     rows = [torch.autograd.grad(each.sum(), inner, retain_graph=True) for each in result.unbind(-1)]
     dims = [result.dim() - 1 if argument.dim() == result.dim() else 0 for argument in inner]
     found = [torch.stack([row[k] for row in rows], dim=dim) for k, dim in enumerate(dims)]

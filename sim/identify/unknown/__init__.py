@@ -1,1 +1,1 @@
-"""Unknown quantities by name, what is known of them before, and how they become parameters of a model."""
+"""Unknown quantities by name, their priors, and their map to a model's parameters."""

@@ -1,4 +1,4 @@
-"""Kinds of unknown quantities: free numbers without or with bounds, and the physical values that they mean."""
+"""Kinds of unknown quantities: free numbers with or without bounds, mapped to physical values."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from sim.model.model import Model
 from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia
 
 BODY = ("mass", "com", "inertia")  # parameters of a link that are one unknown together
-LENGTHS = 3.0  # standard deviation of the logarithm of how far a body's mass is spread, where nothing is known
+LENGTHS = 3.0  # standard deviation of the logarithm of a body's radii of gyration, without a prior
 
 
 @dataclass(frozen=True)
 class Place:
-    """Entries of a parameter, which all have one value."""
+    """Entries of a parameter that share one value."""
 
     parameter: str
     entries: tuple[int, ...]
@@ -29,12 +29,12 @@ class Block(ABC):
     """One unknown quantity.
 
     Attributes:
-        name: such as "mass of forearm".
-        places: the parameters that it is, in the order of :meth:`values`.
-        labels: names and units of the numbers that are reported.
+        name: name such as "mass of forearm".
+        places: entries of the parameters that it sets, in the order of :meth:`values`.
+        labels: names and units of the reported numbers.
         start: free numbers at the start [p].
         lower, upper: bounds of all free numbers.
-        prior: what is known before.
+        prior: its prior.
     """
 
     name: str
@@ -47,24 +47,24 @@ class Block(ABC):
 
     @property
     def numbers(self) -> list[tuple[str, int]]:
-        """Parameter and entry of everything that it is."""
+        """Parameter and entry of everything that it sets."""
         return [(place.parameter, entry) for place in self.places for entry in place.entries]
 
     @property
     def scale(self) -> np.ndarray:
-        """About how large changes of the free numbers are [p]."""
+        """Typical size of changes of the free numbers [p]."""
         return np.ones(len(self.start))
 
     @abstractmethod
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The value of each place, for free numbers [..., p]."""
+        """Return the value of each place, for free numbers [..., p]."""
 
     @abstractmethod
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """The numbers that are reported [..., m]."""
+        """Return the reported numbers [..., m]."""
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """How far they are from the prior, in standard deviations [..., k]; no columns without one."""
+        """Return deviations from the prior, in standard deviations [..., k]; no columns without a prior."""
         if self.prior is None:
             return x[..., :0]
         assert isinstance(self.prior, Normal | LogNormal)
@@ -72,59 +72,59 @@ class Block(ABC):
 
 
 class Numbers(Block):
-    """A number, the same in all entries."""
+    """A number shared by all entries."""
 
     @classmethod
     def of(
         cls, name: str, place: Place, start: float, unit: str, prior: Prior | None, lower: float, upper: float
     ) -> "Numbers":
-        """Starting from a number."""
+        """Make the block starting from a number."""
         if not lower <= start <= upper:
-            raise ModelError(f"'{name}': it starts from {start:g}, but must lie between {lower:g} and {upper:g}")
+            raise ModelError(f"'{name}': its first guess {start:g} must lie between {lower:g} and {upper:g}")
         first = torch.tensor([start], dtype=torch.float64, device="cpu")
         return cls(name, (place,), ((name, unit),), first, lower, upper, prior)
 
     @property
     def scale(self) -> np.ndarray:
-        """See :class:`Block`."""
+        """Typical size of changes, see :class:`Block`."""
         size = abs(float(self.start[0]))
         return np.array([size if size > 0.0 else getattr(self.prior, "deviation", 1.0)])
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """See :class:`Block`."""
+        """Return the values, see :class:`Block`."""
         return (x[..., 0],)
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`."""
+        """Return the reported numbers, see :class:`Block`."""
         return x
 
 
 class Mass(Block):
-    """A positive number, by its logarithm. A link's inertia about its centre of mass stays as it is."""
+    """A positive number, by its logarithm. A link's inertia about its centre of mass stays unchanged."""
 
     @classmethod
     def of(cls, name: str, place: Place, start: float, prior: Prior | None) -> "Mass":
-        """Starting from a mass [kg]."""
+        """Make the block starting from a mass [kg]."""
         if not start > 0.0:
-            raise ModelError(f"'{name}': it starts from {start:g} kg; a mass must be positive")
+            raise ModelError(f"'{name}': its first guess is {start:g} kg; a mass must be positive")
         first = torch.tensor([start], dtype=torch.float64, device="cpu").log()
         return cls(name, (place,), ((name, "kg"),), first, -np.inf, np.inf, prior)
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """See :class:`Block`."""
+        """Return the values, see :class:`Block`."""
         return (x[..., 0].exp(),)
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`."""
+        """Return the reported numbers, see :class:`Block`."""
         return x.exp()
 
 
 class Vector(Block):
-    """Three numbers, a centre of mass. A prior is of each of them about where it is drawn."""
+    """Three numbers, a centre of mass. A prior applies to each of them, about the first guess."""
 
     @classmethod
     def of(cls, name: str, place: Place, start: torch.Tensor, unit: str, prior: Prior | None) -> "Vector":
-        """Starting from a point."""
+        """Make the block starting from a point."""
         if isinstance(prior, LogNormal):
             raise ModelError(f"'{name}': its coordinates may be negative; give a Normal prior")
         quantity, _, owner = name.partition(" of ")
@@ -133,19 +133,19 @@ class Vector(Block):
 
     @property
     def scale(self) -> np.ndarray:
-        """See :class:`Block`."""
+        """Typical size of changes, see :class:`Block`."""
         return np.full(3, getattr(self.prior, "deviation", 0.1))
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """See :class:`Block`."""
+        """Return the values, see :class:`Block`."""
         return (x,)
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`."""
+        """Return the reported numbers, see :class:`Block`."""
         return x
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`. The prior's mean is an offset from the start."""
+        """Return deviations, see :class:`Block`. The prior's mean is an offset from the start."""
         if self.prior is None:
             return x[..., :0]
         assert isinstance(self.prior, Normal)
@@ -154,7 +154,7 @@ class Vector(Block):
 
 @dataclass(frozen=True)
 class Bodies(Block):
-    """Mass, centre of mass and inertia of a body that can exist: log-Cholesky form of its pseudo-inertia.
+    """Mass, centre of mass and inertia of a physical body: log-Cholesky form of its pseudo-inertia.
 
     Attributes:
         drawn: mass, centre of mass and inertia at the start.
@@ -164,7 +164,7 @@ class Bodies(Block):
 
     @classmethod
     def of(cls, model: Model, name: str, link: int, prior: InertialPrior | None) -> "Bodies":
-        """Starting from a link's present values."""
+        """Make the block starting from a link's present values."""
         drawn = tuple(torch.as_tensor(model.parameters[each][link], dtype=torch.float64, device="cpu") for each in BODY)
         try:
             free = log_cholesky(pseudo_inertia(*drawn))
@@ -177,19 +177,20 @@ class Bodies(Block):
         return cls(name, places, tuple(labels), free[_LOWER], -np.inf, np.inf, prior, drawn)  # type: ignore[arg-type]
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """See :class:`Block`."""
+        """Return the values, see :class:`Block`."""
         free = x.new_zeros(*x.shape[:-1], 16).index_copy(-1, _FLAT.to(x.device), x).unflatten(-1, (4, 4))
         return body_of_pseudo_inertia(from_log_cholesky(free))
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`."""
+        """Return the reported numbers, see :class:`Block`."""
         mass, com, inertia = self.values(x)
         return torch.cat([mass[..., None], com, inertia[..., ROWS, COLUMNS]], dim=-1)
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`. Without a prior only the lengths over which the mass is spread are known, to a factor.
+        """Return deviations, see :class:`Block`. Without a prior only the radii of gyration are constrained, to a
+        factor.
 
-        Where noise makes a body look thinner than any that can exist, nothing else would keep its logarithms finite.
+        If noise makes a body look thinner than physically possible, nothing else would keep its logarithms finite.
         """
         if self.prior is None:
             return (x[..., _SPREAD] - self.start[_SPREAD].to(x)) / LENGTHS
@@ -199,5 +200,5 @@ class Bodies(Block):
 
 
 _LOWER = np.tril_indices(4)
-_SPREAD = [0, 2, 5]  # the logarithms of those lengths times the root of the mass
+_SPREAD = [0, 2, 5]  # the logarithms of those radii times the root of the mass
 _FLAT = torch.from_numpy(4 * _LOWER[0] + _LOWER[1])

@@ -1,4 +1,4 @@
-"""What is known of a quantity before any data: a distribution of it."""
+"""Priors: distributions of a quantity before any data."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre o
 
 @dataclass(frozen=True)
 class Normal:
-    """A value with a standard deviation, in its own unit; the search starts from the value.
+    """Normally distributed value with a standard deviation, in its own unit; the search starts from the mean.
 
     Example:
         >>> import numpy as np
@@ -38,11 +38,11 @@ class Normal:
 
     @property
     def start(self) -> float:
-        """Where a search starts."""
+        """Start of a search."""
         return self.mean
 
     def deviations(self, value: torch.Tensor) -> torch.Tensor:
-        """How far a value is off, in standard deviations."""
+        """Return the deviation of a value from the mean, in standard deviations."""
         return (value - self.mean) / self.deviation
 
 
@@ -71,17 +71,17 @@ class LogNormal:
 
     @property
     def start(self) -> float:
-        """Where a search starts."""
+        """Start of a search."""
         return self.median
 
     def deviations(self, value: torch.Tensor) -> torch.Tensor:
-        """How far a value is off, in standard deviations."""
+        """Return the deviation of a value from the mean, in standard deviations."""
         return (value / self.median).log() / self.deviation
 
 
 @dataclass(frozen=True)
 class InertialPrior:
-    """A body near the one that the model has, which may come from a drawing.
+    """A body near the model's one, such as one from a drawing.
 
     Attributes:
         mass: standard deviation of the logarithm of its mass.
@@ -109,7 +109,7 @@ class InertialPrior:
         _require_positive(self, "mass", "com", "shape")
 
     def deviations(self, bodies: Bodies, drawn: Bodies) -> torch.Tensor:
-        """How far bodies are from those as drawn, in standard deviations [..., 10]."""
+        """Return deviations of bodies from the drawn ones, in standard deviations [..., 10]."""
         root = torch.linalg.cholesky(spread(drawn[0], drawn[2]))
         half = torch.linalg.solve_triangular(root, spread(bodies[0], bodies[2]), upper=False)
         identity = torch.eye(3, dtype=half.dtype, device=half.device)
@@ -128,7 +128,7 @@ Prior = Normal | LogNormal | InertialPrior
 
 
 def require_prior(name: str, prior: object) -> None:
-    """Raise ModelError for what is no prior of an unknown."""
+    """Raise ModelError for anything but a prior of an unknown."""
     if not isinstance(prior, Prior | None):
         raise ModelError(f"'{name}': its prior is {prior!r}; give a Normal, a LogNormal, an InertialPrior or None")
 

@@ -1,4 +1,4 @@
-"""Unknown quantities of a model, by name: how free numbers of a search become parameters of the model."""
+"""Unknown quantities of a model, by name: map from a search's free numbers to the model's parameters."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -26,21 +26,21 @@ OF_GEOMETRIES = (
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
 OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset", "time_constant")
 QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
-# Without a first guess above zero these have no derivative: the simulator leaves their rows out.
+# These need a positive first guess: at zero the simulator drops their constraints, and there is no derivative.
 NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
-# Values of the parameters that aren't a model's own.
+# Values of the parameters that a model doesn't store.
 TORQUE_OFFSET = "torque_offset"
 
 
 class UnknownSet(Protocol):
-    """What a search looks for: free numbers, and the parameters that follow from them.
+    """Unknowns of a search: free numbers, and the parameters that they determine.
 
     Attributes:
-        names: of the numbers that are reported [m].
+        names: names of the reported numbers [m].
         units: their units [m].
-        start: free numbers that a search starts from [p].
+        start: free numbers at the start of a search [p].
         lower, upper: their bounds [p].
-        scale: about how large their changes are [p].
+        scale: typical size of their changes [p].
         touched: names of the parameters that depend on them.
     """
 
@@ -73,30 +73,30 @@ class UnknownSet(Protocol):
         ...
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Whole parameters [..., n, ...] for free numbers [..., p]."""
+        """Return whole parameters [..., n, ...] for free numbers [..., p]."""
         ...
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """The numbers that are reported [..., m], for free numbers [..., p]."""
+        """Return the reported numbers [..., m], for free numbers [..., p]."""
         ...
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """How far they are from what was known before, in standard deviations [..., k]."""
+        """Return deviations from the priors, in standard deviations [..., k]."""
         ...
 
 
 class Unknowns:
-    """Quantities by name; see :class:`UnknownSet` for what it has.
+    """Unknown quantities by name; see :class:`UnknownSet` for their attributes.
 
     Args:
         model: the model.
         wanted: for each name, such as "mass of forearm", "damping of elbow", "friction of ground" or "inertial of
-            payload", what is known before (None: nothing). After "of" stands a link, joint, geometry or actuator. A
-            link stands for all its colliding geometries, and "*" in a name for anything that isn't named without one.
+            payload", the prior (None: no prior). After "of" comes a link, joint, geometry or actuator. A link means all
+            its colliding geometries, and "*" in a name matches everything that isn't named explicitly.
 
     Raises:
-        ModelError: for a name that the model lacks, a quantity that doesn't exist, two names of the same numbers, a
-            prior that doesn't fit, and a first guess for which there is no derivative.
+        ModelError: for a name that the model lacks, an unknown quantity, two names of the same numbers, a prior of the
+            wrong type, and a first guess without a derivative.
 
     Example:
         >>> import numpy as np
@@ -112,7 +112,7 @@ class Unknowns:
     """
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
-        require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+        require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
         given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(names_in("unknowns", wanted))
         if not given:
             raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
@@ -127,7 +127,7 @@ class Unknowns:
         self.touched = tuple(dict.fromkeys(place.parameter for block in self.blocks for place in block.places))
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """See :class:`UnknownSet`."""
+        """Return the parameters, see :class:`UnknownSet`."""
         values = {}
         for name in self.touched:
             present = torch.from_numpy(_present(self.model, name)).to(x)
@@ -140,11 +140,11 @@ class Unknowns:
         return values
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`UnknownSet`."""
+        """Return the reported numbers, see :class:`UnknownSet`."""
         return torch.cat([block.readings(part) for block, part in self._parts(x)], dim=-1)
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`UnknownSet`."""
+        """Return deviations from the priors, see :class:`UnknownSet`."""
         found = [block.prior_deviations(part) for block, part in self._parts(x)]
         return torch.cat(found, dim=-1) if found else x[..., :0]
 
@@ -157,10 +157,10 @@ def _present(model: Model, name: str) -> np.ndarray:
 
 
 def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, int]] = frozenset()) -> list[Block]:
-    """The unknowns of one name, several where it has a star; but none of parameters and entries that are taken."""
+    """Return the unknowns of one name, several with a star, without parameters and entries that are taken."""
     quantity, _, pattern = name.partition(" of ")
     if not pattern:
-        raise ModelError(f"unknown '{name}': expected a quantity and what it is of, such as 'mass of forearm'")
+        raise ModelError(f"unknown '{name}': expected a quantity and its owner, such as 'mass of forearm'")
     if quantity not in QUANTITIES:
         raise ModelError(f"unknown '{name}': there is no quantity '{quantity}'; there are {', '.join(QUANTITIES)}")
     kinds = _kinds(model, quantity)
@@ -173,7 +173,7 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
     if not found:
         owners = [owner for _, owners in kinds for owner in owners]
         raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}")
-    if "*" not in pattern:  # a link and its geometry may have one name; the first is enough
+    if "*" not in pattern:  # a link and its geometry may share a name; the first is enough
         found = found[:1]
     return [
         _block(model, quantity, parameter, owner, entries, prior)
@@ -183,7 +183,7 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
 
 
 def _distinct(model: Model, wanted: Mapping[str, Prior | None]) -> list[Block]:
-    """All unknowns, in the order of their names; a name with a star leaves out what those without one are."""
+    """Return all unknowns, in the order of their names; a name with a star excludes entries that others name."""
     named = {name: _blocks(model, name, prior) for name, prior in wanted.items() if "*" not in name}
     taken = {number for blocks in named.values() for each in blocks for number in each.numbers}
     distinct: list[Block] = []
@@ -194,13 +194,13 @@ def _distinct(model: Model, wanted: Mapping[str, Prior | None]) -> list[Block]:
             for number in block.numbers:
                 other = seen.setdefault(number, asked)
                 if other != asked:
-                    raise ModelError(f"'{asked}' and '{other}' are the same numbers; leave one out")
+                    raise ModelError(f"'{asked}' and '{other}' are the same numbers; remove one")
             distinct.append(block)
     return distinct
 
 
 def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Parameters that a quantity may mean, each with the entries of what has it."""
+    """Return the parameters that a quantity may mean, each with the entries of its owners."""
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
@@ -228,7 +228,7 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
 
 
 def _unit(model: Model, parameter: str, entries: Sequence[int]) -> str:
-    """Unit of entries of a parameter; of the two units of what may turn or slide, the one that is theirs."""
+    """Return the unit of a parameter's entries; where turning and sliding entries differ, their common one."""
     unit = "N m or N" if parameter == TORQUE_OFFSET else PARAMETERS[parameter].unit
     of_turning, both, of_sliding = unit.partition(" or ")
     if not both:
@@ -239,7 +239,7 @@ def _unit(model: Model, parameter: str, entries: Sequence[int]) -> str:
 
 
 def _turns(model: Model, dof: int) -> bool:
-    """Whether a degree of freedom is an angle, and not a length as those of tendons are (-1)."""
+    """Return True for a degree of freedom that is an angle, not a length (tendons: -1)."""
     if dof < 0:
         return False
     link = int(model.dof_link[dof])
@@ -251,7 +251,10 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
     name = f"{quantity} of {owner}"
     require_prior(name, prior)
     if isinstance(prior, InertialPrior) != (quantity == "inertial") and prior is not None:
-        raise ModelError(f"'{name}': a {type(prior).__name__} doesn't fit; 'inertial' takes an InertialPrior alone")
+        raise ModelError(
+            f"'{name}': its prior is a {type(prior).__name__}; only 'inertial' takes an InertialPrior, and no other "
+            "prior"
+        )
     if quantity == "inertial":
         return Bodies.of(model, name, entries[0], prior)  # type: ignore[arg-type]
     present = _present(model, parameter)[entries]
@@ -260,29 +263,29 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
     if quantity == "com":
         return Vector.of(name, place, torch.from_numpy(present[0]), unit, prior)
     if prior is None and np.ptp(present) > 0.0:
-        raise ModelError(f"'{name}': its entries are {present.tolist()}, not one number; give a prior, which starts it")
+        raise ModelError(f"'{name}': its entries {present.tolist()} differ; give a prior as the first guess")
     start = float(present[0]) if prior is None else float(prior.start)  # type: ignore[union-attr]
     if quantity == "mass":
         return Mass.of(name, place, start, prior)
     if parameter in NO_SLOPE_AT_ZERO and start == 0.0:
-        raise ModelError(f"'{name}': it is zero, where it has no derivative; give it a prior, which starts it")
+        raise ModelError(f"'{name}': it is zero and has no derivative there; give a prior as the first guess")
     if not np.isfinite(start):
-        raise ModelError(f"'{name}': it is {start}; give it a prior, which starts it")
+        raise ModelError(f"'{name}': it is {start}; give a prior as the first guess")
     lower = 0.0 if parameter in NOT_NEGATIVE else -np.inf
     return Numbers.of(name, place, start, unit, prior, lower, 1.0 if parameter == "restitution" else np.inf)
 
 
 @dataclass(frozen=True)
 class FunctionUnknowns:
-    """Unknowns that parameters follow from by a function of the user; see :class:`UnknownSet`.
+    """Unknowns that a user's function maps to parameters; see :class:`UnknownSet`.
 
     Attributes:
         names: of the unknowns [p]; they are the free numbers themselves.
         units: their units [p].
-        start: first guess [p]; what is beyond a bound begins at it.
+        start: first guess [p], clipped to the bounds.
         lower, upper: bounds [p].
         function: from unknowns [..., p] to whole parameters [..., n, ...] by name, in PyTorch.
-        priors: what is known of each before [p]; None for nothing.
+        priors: prior of each [p]; None without a prior.
 
     Example:
         >>> import numpy as np
@@ -326,20 +329,20 @@ class FunctionUnknowns:
             )
         if self.priors and len(self.priors) != len(self.names):
             raise ModelError(
-                f"FunctionUnknowns: there are {len(self.priors)} priors for {len(self.names)} names; give one for each "
-                "name, or None"
+                f"FunctionUnknowns: got {len(self.priors)} priors for {len(self.names)} names; give one, or None, for "
+                "each name"
             )
         for name, prior in zip(self.names, self.priors, strict=False):
             require_prior(name, prior)
             if isinstance(prior, InertialPrior):
                 raise ModelError(
-                    f"FunctionUnknowns: '{name}' is a single number, which an InertialPrior doesn't fit; give a Normal "
-                    "or LogNormal"
+                    f"FunctionUnknowns: '{name}' is a single number and can't have an InertialPrior; give a Normal or "
+                    "LogNormal"
                 )
 
     @property
     def scale(self) -> np.ndarray:
-        """About how large their changes are [p]."""
+        """Typical size of their changes [p]."""
         size = self.start.abs().numpy()
         return np.where(size > 0.0, size, 1.0)
 
@@ -349,25 +352,25 @@ class FunctionUnknowns:
         return tuple(self.function(self.start))
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """See :class:`UnknownSet`."""
+        """Return the parameters, see :class:`UnknownSet`."""
         return self.function(x)
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`UnknownSet`."""
+        """Return the reported numbers, see :class:`UnknownSet`."""
         return x
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`UnknownSet`."""
+        """Return deviations from the priors, see :class:`UnknownSet`."""
         numbers = ((k, prior) for k, prior in enumerate(self.priors) if isinstance(prior, Normal | LogNormal))
         found = [prior.deviations(x[..., k]) for k, prior in numbers]
         return torch.stack(found, dim=-1) if found else x[..., :0]
 
 
 class ParameterFunction(Protocol):
-    """From unknowns [..., p] to whole parameters [..., n, ...] by name."""
+    """Function from unknowns [..., p] to whole parameters [..., n, ...] by name."""
 
     def __call__(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The parameters."""
+        """Return the parameters."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Methods that solve a problem, and what they share."""
+"""Methods that solve a problem, and their shared parts."""

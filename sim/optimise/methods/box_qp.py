@@ -11,12 +11,12 @@ ITERATIONS = 100
 
 @dataclass(frozen=True)
 class BoxSolution:
-    """The minimum of ``1/2 x' H x + g x`` within a box.
+    """Minimum of ``1/2 x' H x + g x`` within a box.
 
     Attributes:
-        x: where it is [n].
-        free: which entries lie within their limits, or at one that doesn't hold them [n].
-        factor: Cholesky factor of H among the free ones, as SciPy has it; None where none is free.
+        x: the minimiser [n].
+        free: mask of entries without an active limit [n].
+        factor: Cholesky factor of H among the free entries, in SciPy's form; None if none is free.
     """
 
     x: np.ndarray
@@ -24,7 +24,7 @@ class BoxSolution:
     factor: tuple[np.ndarray, bool] | None
 
     def solve_free(self, right: np.ndarray) -> np.ndarray:
-        """H^-1 right [n, k] among the free entries, zero for the others."""
+        """Return H^-1 right [n, k] among the free entries, zero for the others."""
         found = np.zeros_like(right)
         if self.factor is not None:
             found[self.free] = cho_solve(self.factor, right[self.free], check_finite=False)
@@ -40,7 +40,7 @@ def solve_box_qp(
         H: symmetric and positive definite [n, n].
         g: [n].
         low, high: limits [n].
-        start: where to begin [n]; None for zeros.
+        start: initial guess [n]. Default: zeros.
 
     Raises:
         np.linalg.LinAlgError: if H isn't positive definite.

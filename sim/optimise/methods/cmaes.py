@@ -1,4 +1,4 @@
-"""CMA-ES, without gradients, by pycma: a generation is simulated as the worlds of one batch."""
+"""CMA-ES, without gradients, by pycma: each generation is simulated as one batch."""
 
 import time
 import warnings
@@ -37,12 +37,12 @@ def cmaes(
     """Minimise with CMA-ES of the package ``cma``, which needs no gradient.
 
     Args:
-        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
+        problem: the problem; its constraints are ignored, see :func:`sim.optimise.solve`.
         guess: first unknowns, as for :func:`sim.optimise.gradient`, of one start.
-        iterations: most generations.
-        population: candidates in each; None for pycma's own choice.
+        iterations: maximum number of generations.
+        population: candidates in each. Default: pycma's choice.
         spread: standard deviation of the first generation, in units of the unknowns' scale.
-        seed: of all random numbers.
+        seed: seed of all random numbers.
         goal: a cost below this ends the search.
         progress: show a progress bar.
         watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
@@ -65,10 +65,10 @@ def cmaes(
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pycma warns of plots that it can't make
+            warnings.simplefilter("ignore")  # pycma warns about unavailable plots
             import cma
     except ImportError:
-        raise ModelError("cmaes needs the package cma; pip install cma, or backswing[cma]") from None
+        raise ModelError("cmaes needs the package cma; run pip install cma, or install backswing[cma]") from None
     require_counts(iterations=iterations)
     require_numbers(goal=goal)
     if not is_positive(spread):
@@ -81,7 +81,7 @@ def cmaes(
     low, high = problem.parametrisation.bounds(problem.space)
     count = population or 4 + int(3 * np.log(problem.size))
     options: dict[str, Any] = {
-        # pycma takes 0 for a seed from the clock, and none of more than 32 bits.
+        # pycma reads 0 as a seed from the clock, and rejects more than 32 bits.
         "seed": seed % (2**32 - 1) + 1, "popsize": count, "verbose": -9, "CMA_diagonal": problem.size > DIAGONAL,
     }  # fmt: skip
     best, cost = first, float(problem.costs_of(first[None])[0])
@@ -102,9 +102,10 @@ def cmaes(
                 candidates = np.clip(np.stack(asked) * scale, low, high)
                 costs = problem.costs_of(candidates)
                 rollouts += count
-                # What a limit cuts off is worse the farther it is outside, so that the search stays near the box.
+                # A candidate outside the limits is worse the farther it is outside, so that the search stays near the
+                # box.
                 outside = ((np.stack(asked) - candidates / scale) ** 2).sum(1)
-                # What has no cost is worse than all that has one, and finite for pycma.
+                # Candidates without a finite cost are ranked last, with a finite value for pycma.
                 known = np.append(costs, cost)
                 worst = 1e3 * (1.0 + np.abs(known[np.isfinite(known)]).max(initial=0.0))
                 finite = np.where(np.isfinite(costs), costs, worst)

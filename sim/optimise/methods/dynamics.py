@@ -1,4 +1,4 @@
-"""The motion of many worlds under feedback, and its linearisation stage by stage."""
+"""Motions of a batch under feedback, and their linearisation stage by stage."""
 
 from dataclasses import dataclass
 
@@ -22,10 +22,10 @@ class States:
     """Motions with the states of every step.
 
     Attributes:
-        q: [steps + 1, worlds, nq].
-        qd: [steps + 1, worlds, nv].
+        q: coordinates [steps + 1, worlds, nq].
+        qd: velocities [steps + 1, worlds, nv].
         act: states of actuators that have one [steps + 1, worlds, na].
-        controls: [stages, worlds, size].
+        controls: controls [stages, worlds, size].
     """
 
     q: np.ndarray
@@ -34,23 +34,23 @@ class States:
     controls: np.ndarray
 
     def of(self, worlds: np.ndarray) -> "States":
-        """Some of the worlds, by their numbers."""
+        """Return some of the worlds, by their indices."""
         return States(*(x[:, worlds] for x in self.arrays))
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """All of them, in their order."""
+        """Return all arrays, in their order."""
         return self.q, self.qd, self.act, self.controls
 
 
 @dataclass
 class Law:
-    """Controls that answer to the state: ``controls + step * feedforward + gains (x - nominal x)``.
+    """Affine feedback law: controls are ``controls + step * feedforward + gains (x - nominal x)``.
 
     Attributes:
-        nominal: the motion about which it is [.., worlds, ..].
+        nominal: the motion about which it is linear [.., worlds, ..].
         feedforward: change of the controls [stages, worlds, size].
-        gains: [stages, worlds, size, 2 nv + na].
+        gains: feedback gains [stages, worlds, size, 2 nv + na].
     """
 
     nominal: States
@@ -59,7 +59,7 @@ class Law:
 
 
 class Dynamics:
-    """The steps of a problem's simulator, for many motions at a time.
+    """The steps of a problem's simulator, for batches of motions.
 
     Args:
         problem: the problem.
@@ -70,7 +70,7 @@ class Dynamics:
         self.rollouts = 0
 
     def run(self, controls: np.ndarray, start: Start) -> States:
-        """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], qd and act likewise."""
+        """Simulate given controls [stages, worlds, size], from q [nq] or [worlds, nq], qd and act likewise."""
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
         tau, control = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
@@ -81,10 +81,10 @@ class Dynamics:
         return States(q, qd, act, controls)
 
     def follow(self, law: Law, steps: np.ndarray, start: Start) -> States:
-        """Motions under a law, each of its worlds with every length of step [k].
+        """Simulate a law, each of its worlds with every step length [k].
 
         Returns:
-            those of worlds * k worlds, the lengths of a world side by side.
+            motions of worlds * k worlds, the step lengths of a world adjacent.
         """
         problem, space = self.problem, self.problem.space
         stages, own, _ = law.feedforward.shape
@@ -102,7 +102,7 @@ class Dynamics:
             turned = problem.tangent.difference_of_arrays(nominal.q[step], q)
             change = np.concatenate([turned, qd - nominal.qd[step], act - nominal.act[step]], axis=1)
             control = nominal.controls[stage] + forward[stage] + (gains[stage] @ change[:, :, None])[:, :, 0]
-            # What has diverged may hold anything; it isn't chosen.
+            # A diverged motion may contain anything; it is never chosen.
             controls[stage] = np.clip(np.where(np.isfinite(control), control, 0.0), space.low, space.high)
             trajectory = self._steps(simulator, state, controls[stage])
             state = trajectory.final_state
@@ -112,14 +112,16 @@ class Dynamics:
         return States(whole_q, whole_qd, whole_act, controls)
 
     def _steps(self, simulator: Simulator, state: State, controls: np.ndarray) -> Trajectory:
-        """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
+        """Take the steps of a stage with controls [worlds, size]. Its states aren't modified, so no fingerprint is
+        needed.
+        """
         hold = self.problem.hold
         tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
         with sole_use(), quiet():
             return unguarded_rollout(simulator, state, tau, hold, control)
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
-        """To first order ``dx+ = A dx + B du`` from each stage to the next.
+        """Linearise the dynamics: ``dx+ = A dx + B du`` from each stage to the next.
 
         Returns:
             A [stages, worlds, n, n] and B [stages, worlds, n, size], where n is 2 nv + na.
@@ -149,7 +151,7 @@ class Dynamics:
         return whole_A, whole_B
 
     def motion(self, states: States) -> Motion:
-        """What costs see."""
+        """Return the motion that costs are evaluated on."""
         problem = self.problem
         q, qd, act, controls = (
             torch.as_tensor(np.ascontiguousarray(x), dtype=problem.dtype, device=problem.device)
@@ -158,7 +160,7 @@ class Dynamics:
         return problem.seen(q, qd, act, controls)
 
     def costs(self, states: States) -> np.ndarray:
-        """Costs [worlds]; infinite where a motion diverges."""
+        """Return costs [worlds]; infinite where a motion diverges."""
         with torch.no_grad():
             cost = self.problem.cost(self.motion(states)).cpu().numpy().astype(np.float64)
         return np.where(np.isfinite(cost), cost, np.inf)

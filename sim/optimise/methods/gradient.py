@@ -1,14 +1,14 @@
-"""Descent along preconditioned gradients: Gauss-Newton where a few residuals count, in the space of these residuals.
+"""Descent along preconditioned gradients, with Gauss-Newton steps in the space of terms with few residuals.
 
-Let r be the residuals of the least-squares terms that have few of them, J their derivatives, and g the gradient of all
+Let r be the residuals of the least-squares terms with few residuals, J their derivatives, and g the gradient of all
 other costs. A step d minimises
 
     1/2 |r + J d|^2 + g d + 1/2 d' P^-1 d,      P = trust * diag(scale^2),
 
 so that each unknown moves in proportion to its own strength. With y = r + J d that is a system of the size of r
-(Woodbury): ``(1 + J P J') y = r - J P g`` and ``d = -P (g + J' y)``. With a place to reach and nothing else, it is the
-smallest change of the controls that does so to first order. Each residual has its gradient from a world of its own, all
-of them in one backward pass.
+(Woodbury): ``(1 + J P J') y = r - J P g`` and ``d = -P (g + J' y)``. If the only cost is a point to reach, it is the
+smallest change of the controls that reaches it to first order. Each residual gets its gradient from a separate world,
+all of them in one backward pass.
 """
 
 import time
@@ -36,15 +36,15 @@ from sim.optimise.problem import Problem
 from sim.optimise.result import Iteration, Result, Watch
 from sim.torch.modes import with_gradients
 
-MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
+MOST_RESIDUALS = 24  # a term with more of them contributes only its gradient
 LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust
 FIRST_STEP = 0.1  # largest change of an unknown in the first step along a gradient, in units of its scale
 GROWTH, SHRINK = 4.0, 0.25
-MATTERS = 4.0  # a larger trust takes next to nothing from a Gauss-Newton step
+MATTERS = 4.0  # a larger trust hardly changes a Gauss-Newton step
 SMALLEST_TRUST = 1e-12
 EXPLODED = 30.0  # of derivatives, relative to those of the best motion
 
-# From a motion to a number for each world [worlds], the less the better.
+# From a motion to a number for each world [worlds]; lower is better.
 Score = Callable[[Motion], torch.Tensor]
 
 
@@ -56,12 +56,12 @@ class Search:
         x: unknowns that are tried next [starts, n].
         best: the best so far [starts, n].
         best_score: their scores [starts].
-        best_residuals, best_slopes: what was found there [starts, k], [starts, rows, n].
-        trust: of each start, in units of what makes the trace of J P J' one where there are residuals; zero before the
-            first iteration [starts].
+        best_residuals, best_slopes: residuals and derivatives there [starts, k], [starts, rows, n].
+        trust: trust of each start, in units of the value that makes the trace of J P J' one if there are residuals;
+            zero before the first iteration [starts].
         stale: iterations without a better score, since the last return to the best [starts].
         history: the best score of all starts so far, after each iteration.
-        joined: length of the history when more searches joined; 0 before.
+        joined: length of the history when more searches joined, otherwise 0.
         seconds: time taken so far.
     """
 
@@ -77,7 +77,7 @@ class Search:
     seconds: float
 
     def join(self, guesses: np.ndarray) -> None:
-        """Begin searches from more guesses [more, n], beside those that run."""
+        """Start searches from more guesses [more, n], in addition to those that run."""
         new, more = _begun(guesses), len(guesses)
         new.best_residuals = np.zeros((more, *self.best_residuals.shape[1:]))
         new.best_slopes = np.zeros((more, *self.best_slopes.shape[1:]))
@@ -86,7 +86,7 @@ class Search:
         self.joined = len(self.history)
 
     def arrays(self) -> dict[str, Any]:
-        """Copies of all of it, by name."""
+        """Return copies of all arrays, by name."""
         return {each.name: np.copy(getattr(self, each.name)) for each in fields(self)}
 
 
@@ -114,27 +114,26 @@ def gradient(
     Ctrl-C ends the search and keeps the best so far.
 
     Args:
-        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
-        guess: first unknowns, such as controls [stages, size], or [starts, ...]; None for zeros or the policy's.
-        iterations: most iterations, each with one rollout forwards and back.
-        starts: searches side by side.
+        problem: the problem; its constraints are ignored, see :func:`sim.optimise.solve`.
+        guess: first unknowns, such as controls [stages, size], or [starts, ...]. Default: zeros, or the policy's.
+        iterations: maximum number of iterations, each with one forward and one backward pass of a rollout.
+        starts: number of searches in the batch.
         spread: standard deviation of random guesses about the one given, in units of the unknowns' scale.
-        seed: of these.
-        joining: searches from more such guesses that join when every search has lost its patience. The landscape of a
-            motion through contacts has many small valleys, and a search that is caught in one rarely leaves it.
-        score: what to judge a motion by; None for its cost.
+        seed: seed of these.
+        joining: number of searches from more such guesses that join when every search has exceeded its patience. The
+            cost of a motion through contacts has many local minima, and a search rarely leaves one.
+        score: criterion for the best motion. Default: its cost.
         goal: a score below this ends the search.
-        patience: how many iterations may be no better before a search goes back to its best and steps less far.
+        patience: number of iterations without improvement before a search returns to its best and takes shorter steps.
             A search that leads through worse motions, as throwing does, needs many.
-        tolerance: a relative improvement by less ends the search, after as many iterations as ``patience`` allows and
-            ten.
+        tolerance: relative improvement below which the search ends, checked over ``patience`` + 10 iterations.
         progress: show a progress bar.
         watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
-        save: called after each iteration with all that is needed to go on.
-        resume: what ``save`` was called with last.
+        save: called after each iteration with all that is needed to resume.
+        resume: the last argument of ``save``.
 
     Raises:
-        ModelError: for arguments out of range, and where no first guess has a finite cost with a gradient.
+        ModelError: for arguments out of range, and if no first guess has a finite cost with a gradient.
 
     Example:
         >>> import numpy as np
@@ -192,7 +191,7 @@ def gradient(
         said = "the simulation diverges from every first guess; give another guess"
         raise nothing_finite(problem, "gradient", guesses[0], said)
     best = int(np.argmin(search.best_score))
-    alone = search.joined * joining  # iterations that the searches did without which joined
+    alone = search.joined * joining  # iterations before the other searches joined
     rollouts = (len(search.history) * len(search.x) - alone) * engine.worlds_of_a_start
     return finished(
         problem, "gradient", search.best[best], search.best_score, search.history.tolist(), rollouts, message,
@@ -201,7 +200,7 @@ def gradient(
 
 
 class _Engine:
-    """Looks at motions, and steps.
+    """Evaluation of motions, and steps.
 
     Args:
         problem: the problem.
@@ -219,7 +218,7 @@ class _Engine:
         self.worlds_of_a_start = self.rows
 
     def _sorted_costs(self) -> tuple[list[tuple[LeastSquares, int]], list[Cost]]:
-        """Terms with few residuals, with their numbers, and all others."""
+        """Return the terms with few residuals, their number of residuals, and all other terms."""
         problem = self.problem
         few: list[tuple[LeastSquares, int]] = []
         others: list[Cost] = []
@@ -234,13 +233,13 @@ class _Engine:
         return few, others
 
     def look(self, search: Search) -> bool:
-        """Simulate what is tried, keep what is better, and note the derivatives; False where no start is finite."""
+        """Simulate the present unknowns, keep improvements, and store the derivatives; False if no start is finite."""
         problem, starts = self.problem, len(search.x)
         x = torch.as_tensor(
             np.repeat(search.x, self.rows, axis=0), dtype=problem.dtype, device=problem.device
         ).requires_grad_()
         motion = problem.motion(x)
-        values = self._rows(motion)  # [worlds, rows]: of each world only one of them is differentiated
+        values = self._rows(motion)  # [worlds, rows]: only one row of each world is differentiated
         if not values.requires_grad:
             raise no_gradient(problem.costs, "gradient")
         with torch.no_grad():
@@ -269,14 +268,14 @@ class _Engine:
         return True
 
     def _rows(self, motion: Motion) -> torch.Tensor:
-        """Residuals, then the sum of all other costs [worlds, rows]."""
+        """Return residuals, then the sum of all other costs [worlds, rows]."""
         parts = [cost.residuals(motion).transpose(0, 1).reshape(motion.q.shape[1], -1) for cost, _ in self.few]
         if self.others:
             parts.append(torch.stack([cost.value(motion) for cost in self.others]).sum(0)[:, None])
         return torch.cat(parts, dim=1)
 
     def step(self, search: Search, patience: int) -> None:
-        """Where to look next."""
+        """Return the next unknowns to try."""
         residuals, slopes, finite = self._present
         for start in range(len(search.x)):
             back = search.stale[start] > patience or not finite[start] or self._exploded(search, start, slopes)
@@ -292,15 +291,15 @@ class _Engine:
                 (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
             )
             if back:
-                search.stale[start] = 0  # as many iterations again from there
+                search.stale[start] = 0  # the same number of iterations from there
             search.x[start] = np.clip(
                 origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds
             )
 
     def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
-        """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
+        """Return the step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
 
-        An unknown at a limit that would move beyond it is held.
+        An unknown at a limit that would move beyond it is fixed.
         """
         few = sum(self.sizes)
         r, J = self._shortened(values[:few]), slopes[:few]
@@ -313,7 +312,7 @@ class _Engine:
         return -strength * (g + J.T @ y)
 
     def _shortened(self, residuals: np.ndarray) -> np.ndarray:
-        """Residuals [k] that ask of one iteration no more than the terms allow."""
+        """Return residuals [k] clipped to the maximum reduction per iteration of each term."""
         shortened, first = residuals.copy(), 0
         for cost, size in self.few:
             part = slice(first, first + size)
@@ -323,19 +322,19 @@ class _Engine:
         return shortened
 
     def _exploded(self, search: Search, start: int, slopes: np.ndarray) -> bool:
-        """Whether the derivatives of a motion that is no better are too large to tell where to go from it."""
+        """Return True if the derivatives of a motion without improvement are too large to be useful."""
         return bool(
             search.stale[start] > 0
             and np.linalg.norm(slopes[start]) > EXPLODED * np.linalg.norm(search.best_slopes[start])
         )
 
     def _unit(self, slopes: np.ndarray) -> float:
-        """The trust that makes the trace of J P J' one; one where no term has few residuals."""
+        """Return the trust that makes the trace of J P J' one; one if no term has few residuals."""
         trace = float(((slopes[: sum(self.sizes)] * self.scale) ** 2).sum())
         return 1.0 / trace if trace > 0.0 else 1.0
 
     def _first_trust(self, slopes: np.ndarray) -> float:
-        """The largest, unless a step along the gradient of the other costs is too far then."""
+        """Return the largest trust, unless a step along the gradient of the other costs would then be too long."""
         steep = float(np.abs(slopes[sum(self.sizes) :] * self.scale).max(initial=0.0))
         most = LARGEST_TRUST if self.few else np.inf
         trust = min(most, FIRST_STEP / (steep * self._unit(slopes)) if steep > 0.0 else np.inf)
@@ -354,19 +353,21 @@ def _begun(x: np.ndarray) -> Search:
 def _resumed(stored: Mapping[str, Any], rows: int, size: int) -> Search:
     names = [each.name for each in fields(Search)]
     if missing := [name for name in names if name not in stored]:
-        raise ModelError(f"gradient: resume lacks {missing[0]!r}; it must be what this version called save with")
+        raise ModelError(
+            f"gradient: resume lacks {missing[0]!r}; it must be the last argument of save, from this version"
+        )
     arrays: dict[str, Any] = {name: np.array(stored[name]) for name in names}
     if arrays["best_slopes"].shape[1:] != (rows, size):
         raise ModelError(
-            f"gradient: resume is of another problem, with derivatives of shape {arrays['best_slopes'].shape[1:]} for "
-            f"each start in place of {(rows, size)}"
+            "gradient: resume belongs to another problem: its derivatives have shape "
+            f"{arrays['best_slopes'].shape[1:]} for each start, not {(rows, size)}"
         )
     arrays["joined"], arrays["seconds"] = int(arrays["joined"]), float(arrays["seconds"])
     return Search(**arrays)
 
 
 def _settled(search: Search, patience: int, tolerance: float) -> bool:
-    """Whether the last iterations have brought next to nothing, also from searches that joined."""
+    """Return True if the last iterations brought almost no improvement, also in searches that joined."""
     window = patience + 10
     if len(search.history) - search.joined <= window:
         return False

@@ -1,4 +1,4 @@
-"""Iterative LQR with box limits: Gauss-Newton steps of the whole motion, by a sweep from its end to its start.
+"""Iterative LQR with box limits: Gauss-Newton steps of the whole motion, by a backward sweep over the stages.
 
 Tassa, Mansard and Todorov 2014 (box-DDP), without the second derivatives of the dynamics. The line search runs all its
 step lengths as worlds of one batch.
@@ -29,11 +29,11 @@ from sim.optimise.problem import Problem
 from sim.optimise.result import Iteration, Result, Watch
 from sim.torch.modes import with_gradients
 
-STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries
-LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
+STEPS = 0.5 ** np.arange(10.0)  # step lengths of the line search
+LEAST_FALL = 1e-4  # accepted decrease of the cost, relative to the quadratic model's prediction
 # Of the regularisation, relative to the mean curvature of the control (Tassa, Erez and Todorov 2012, section II.F).
 FACTOR, SMALLEST, LARGEST = 4.0, 1e-4, 1e10
-LONG, SHORT = 0.5, 0.02  # lengths of steps from which it falls, and below which it grows
+LONG, SHORT = 0.5, 0.02  # step lengths from which it decreases, and below which it increases
 
 
 @with_gradients()
@@ -50,22 +50,22 @@ def ilqr(
     progress: bool = False,
     watch: Watch | None = None,
 ) -> Result:
-    """Iterative LQR within the limits of the controls.
+    """Solve by iterative LQR within the limits of the controls.
 
-    Each iteration linearises all steps of the motion at a time, solves the linear-quadratic problem that results, and
-    simulates its answer with several step lengths. Costs must be sums over stages, twice differentiable or sums of
+    Each iteration linearises all steps of the motion in one batch, solves the resulting linear-quadratic problem, and
+    simulates its solution with several step lengths. Costs must be sums over stages, twice differentiable or sums of
     squares. Ctrl-C ends the search and keeps the best so far.
 
     Args:
-        problem: the problem, with controls :class:`PerStage`; its constraints are left aside, see
+        problem: the problem, with controls :class:`PerStage`; its constraints are ignored, see
             :func:`sim.optimise.solve`.
-        guess: first controls [stages, size] or [starts, stages, size]; None for zeros.
-        iterations: most iterations.
-        starts: searches side by side.
+        guess: first controls [stages, size] or [starts, stages, size]. Default: zeros.
+        iterations: maximum number of iterations.
+        starts: number of searches in the batch.
         spread: standard deviation of random guesses about the one given, in units of the controls' scale.
-        seed: of these.
+        seed: seed of these.
         goal: a cost below this ends the search.
-        tolerance: a relative improvement by less ends the search.
+        tolerance: relative improvement below which the search ends.
         progress: show a progress bar.
         watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
@@ -73,8 +73,8 @@ def ilqr(
         the result, with the gains of the last sweep.
 
     Raises:
-        ModelError: for another parametrisation, costs that couple stages or have no second derivative, and a guess from
-            which the simulation diverges.
+        ModelError: for another parametrisation, costs that couple stages or have no second derivative, and guesses that
+            all diverge.
 
     Example:
         >>> import numpy as np
@@ -134,25 +134,25 @@ def ilqr(
 
 
 def require_stages(problem: Problem, method: str) -> None:
-    """Raises ModelError for controls that aren't those of each stage."""
+    """Raise ModelError unless each stage has separate controls."""
     require_type(f"{method}: problem", problem, Problem, "a sim.optimise.Problem")
     if not isinstance(problem.parametrisation, PerStage):
         raise ModelError(
-            f"{method}: controls are {type(problem.parametrisation).__name__}; it needs PerStage(): with hold, each "
-            "acts for several steps"
+            f"{method}: controls are {type(problem.parametrisation).__name__}; use PerStage(), with hold if each "
+            "control is to act for several steps"
         )
 
 
 @dataclass
 class Sweep:
-    """What a sweep from the end to the start finds for the worlds in which it succeeds.
+    """Result of a backward sweep, valid for the worlds in which it succeeded.
 
     Attributes:
-        feedforward: [stages, worlds, size].
-        gains: [stages, worlds, size, 2 nv + na].
-        slope: the expected change of the cost with the length of the step [worlds].
-        bend: with half the square of the length [worlds].
-        worked: whether all systems were positive definite [worlds].
+        feedforward: change of the controls [stages, worlds, size].
+        gains: feedback gains [stages, worlds, size, 2 nv + na].
+        slope: predicted change of the cost, linear in the step length [worlds].
+        bend: predicted change, times half the square of the step length [worlds].
+        worked: True if all systems were positive definite [worlds].
         largest: largest change of a control, in units of its scale [worlds].
     """
 
@@ -165,18 +165,18 @@ class Sweep:
 
 
 class IterativeLQR:
-    """The state of the searches, and their iterations.
+    """State of the searches, and their iterations.
 
     Args:
         problem: the problem.
 
     Attributes:
-        dynamics: of the problem; counts rollouts.
+        dynamics: the problem's dynamics; counts rollouts.
         states: the best motions so far.
         cost: their costs [worlds].
-        law: the controls' answers to the state that the last sweep found; None before the first.
-        regularisation: of each search [worlds].
-        gained: relative improvement by the last accepted step [worlds].
+        law: feedback law of the last sweep; None before the first.
+        regularisation: regularisation of each search [worlds].
+        gained: relative improvement in the last accepted step [worlds].
     """
 
     def __init__(self, problem: Problem):
@@ -191,7 +191,7 @@ class IterativeLQR:
         self.adopt(self.dynamics.run(controls, start))
 
     def adopt(self, states: States) -> None:
-        """Go on from these motions."""
+        """Continue from these motions."""
         worlds = states.controls.shape[1]
         self.states = states
         self.cost = self.dynamics.costs(states)
@@ -200,11 +200,11 @@ class IterativeLQR:
         self._kept = None
 
     def done(self, tolerance: float) -> np.ndarray:
-        """Which searches have nothing more to gain [worlds]."""
+        """Mask of the searches that have converged [worlds]."""
         return self._still | (self.gained < tolerance) | (self.regularisation >= LARGEST) | ~np.isfinite(self.cost)
 
     def iterate(self, start: Start, steps: np.ndarray = STEPS) -> None:
-        """One iteration of all searches, from a state [nq], [nv], [na], with these lengths of steps."""
+        """Run one iteration of all searches, from a state [nq], [nv], [na], with these step lengths."""
         if self._kept is None:
             alive = self._finite_states()
             self._kept = self.quadratics(self.dynamics.motion(alive)), *self.dynamics.linearise(alive)
@@ -219,13 +219,13 @@ class IterativeLQR:
         chosen = np.argmin(np.where(good, costs, np.inf), axis=1)
         accepted = good.any(axis=1)
         self._accept(tried, costs, accepted, chosen)
-        # A model that serves for short steps only is to be trusted less.
+        # A model that holds only for short steps needs more regularisation.
         length = np.where(accepted, np.asarray(steps)[chosen], 0.0)
         self._regularise((length >= LONG) | sweep.worked & (sweep.largest < 1e-12), length < SHORT)
         self._still |= sweep.worked & (sweep.largest < 1e-9) & (self.regularisation < 1e-3)
 
     def law_about(self, states: States) -> Law:
-        """The controls' answer to the state about any motions, regularised as much as it takes."""
+        """Return the feedback law about any motions, with as much regularisation as needed."""
         quadratic, linear = self.quadratics(self.dynamics.motion(states)), self.dynamics.linearise(states)
         before, self.states = self.states, states
         sweep = self.sweep(quadratic, *linear)
@@ -236,7 +236,7 @@ class IterativeLQR:
         return Law(states, sweep.feedforward, sweep.gains)
 
     def _finite_states(self) -> States:
-        """The motions, with the first state where one isn't finite: their searches are over."""
+        """Replace non-finite states of motions by the first state: their searches are over."""
         bad = ~np.isfinite(self.cost)
         if not bad.any():
             return self.states
@@ -260,7 +260,9 @@ class IterativeLQR:
         self._kept = None
 
     def _regularise(self, well: np.ndarray, badly: np.ndarray) -> None:
-        """Less where a search went well [worlds], more where it went badly, each time at a growing rate."""
+        """Decrease the regularisation of searches that improved [worlds], and increase it for the others, at a growing
+        rate.
+        """
         badly = badly & ~well
         less, more = np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR)
         self._rate = np.where(well, less, np.where(badly, more, 1.0))
@@ -268,12 +270,12 @@ class IterativeLQR:
         self.regularisation = np.where(well & (changed < SMALLEST), 0.0, changed)
 
     def sweep(self, quadratic: Quadratic, A: np.ndarray, B: np.ndarray) -> Sweep:
-        """Feedforward and gains, from the end to the start.
+        """Compute feedforward and gains, from the last stage to the first.
 
         Args:
             quadratic: the costs about the present motions.
-            A: [stages, worlds, 2 nv + na, 2 nv + na].
-            B: [stages, worlds, 2 nv + na, size].
+            A: derivative of the next state in the state [stages, worlds, 2 nv + na, 2 nv + na].
+            B: derivative of the next state in the controls [stages, worlds, 2 nv + na, size].
         """
         space = self.problem.space
         stages, worlds, n, size = B.shape

@@ -24,7 +24,7 @@ ENDS = {0: "no further improvement", 1: "iterations used up"}  # by SciPy's stat
 
 
 class _EndError(Exception):
-    """The goal is reached."""
+    """Signal that the goal is reached."""
 
 
 @with_gradients()
@@ -44,19 +44,19 @@ def lbfgs(
     """Minimise with SciPy's L-BFGS-B, one start after the other.
 
     Args:
-        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
+        problem: the problem; its constraints are ignored, see :func:`sim.optimise.solve`.
         guess: first unknowns, as for :func:`sim.optimise.gradient`.
-        iterations: most iterations of each start; one takes a rollout and its way back, or a few.
-        starts: searches.
+        iterations: maximum number of iterations of each start; each takes one or a few rollouts with backward passes.
+        starts: number of searches.
         spread: standard deviation of random guesses about the one given, in units of the unknowns' scale.
-        seed: of these.
+        seed: seed of these.
         goal: a cost below this ends the search.
-        tolerance: a relative improvement by less ends a start.
+        tolerance: relative improvement below which a start ends.
         progress: show a progress bar.
         watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
     Raises:
-        ModelError: for arguments out of range, and where no first guess has a finite cost with a gradient.
+        ModelError: for arguments out of range, and if no first guess has a finite cost with a gradient.
 
     Example:
         >>> import numpy as np
@@ -97,7 +97,7 @@ def lbfgs(
             rollouts += 1
             cost, slope = float(found.cost[0]), found.gradient[0] * scale
             if not (np.isfinite(cost) and np.isfinite(slope).all()):
-                # A line search needs a number; what diverges, or has no derivative, is worse than all that was seen.
+                # A line search needs a number: without a finite cost and derivative, use one above all seen so far.
                 finite = scores[np.isfinite(scores)]
                 return 1e3 * (1.0 + np.abs(finite).max(initial=1.0)), np.zeros_like(slope)
             if cost < scores[start]:

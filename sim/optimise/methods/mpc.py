@@ -1,4 +1,4 @@
-"""Control with a receding horizon: at each moment a few iterations of iterative LQR from the present state."""
+"""Receding-horizon control: at each stage a few iterations of iterative LQR from the present state."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,28 +11,29 @@ from sim.optimise.methods.search import warn_of_lost_gradients
 from sim.optimise.problem import Problem
 from sim.torch.modes import with_gradients
 
-REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # lengths of a step that are tried; 0 is the old plan with its gains
-FIRST_CALL = 10  # iterations of the first call, for each of the others'
+REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # step lengths to try; 0 is the old plan with its gains
+FIRST_CALL = 10  # iterations of the first call, relative to later ones
 
 
 class MPC:
-    """Plans ahead from each state that it is given, beginning with the last plan.
+    """Receding-horizon controller: plans ahead from each given state, starting at the last plan.
 
-    A call returns the controls of the present stage. The last plan is moved on by a stage, whose controls are those of
-    the stage before; linearised about; and followed from the given state with the gains that result (the real-time
-    iteration of Diehl, Bock and Schloeder 2005). All but the following can be done before the state is known, by
-    :meth:`prepare`.
+    A call returns the controls of the present stage. The last plan is shifted by one stage, repeating its last
+    controls; the problem is linearised about it; and the plan is followed from the given state with the resulting gains
+    (the real-time iteration of Diehl, Bock and Schloeder 2005). :meth:`prepare` does all but the last part before the
+    state is known.
 
     Args:
-        problem: costs and controls over the horizon; its initial state doesn't matter. Targets of its costs may be
-            changed between calls, such as ``cost.target[:] = ...``.
-        guess: the first plan [stages, size]; None for zeros.
-        iterations: of iterative LQR in each call; those of the first call are ten times as many.
+        problem: costs and controls over the horizon; its initial state isn't used. Targets of its costs may be changed
+            between calls, such as ``cost.target[:] = ...``.
+        guess: the first plan [stages, size]. Default: zeros.
+        iterations: iterations of iterative LQR in each call; the first call takes ten times as many.
 
     Attributes:
         plan: controls of the horizon [stages, size].
-        cost: of the plan.
-        gains: the controls' answer to a change of the state, in tangent coordinates [stages, size, 2 nv + na].
+        cost: cost of the plan.
+        gains: feedback gains of the controls on a change of the state, in tangent coordinates [stages, size, 2 nv +
+            na].
 
     Raises:
         ModelError: for a problem with another parametrisation than :class:`PerStage`, or with constraints.
@@ -77,37 +78,37 @@ class MPC:
 
     @property
     def cost(self) -> float:
-        """Of the plan."""
+        """Cost of the plan."""
         return float(self._search.cost[0]) if self._law is not None else float("inf")
 
     @property
     def gains(self) -> np.ndarray:
-        """The controls' answer to a change of the state [stages, size, 2 nv + na].
+        """Feedback gains of the controls on a change of the state [stages, size, 2 nv + na].
 
         Raises:
             ModelError: before the first call.
         """
         if self._law is None:
-            raise ModelError("MPC: there are no gains before the first call")
+            raise ModelError("MPC: gains exist only after the first call; call the controller first")
         return self._law.gains[:, 0]
 
     @with_gradients()
     def __call__(self, q: npt.ArrayLike, qd: npt.ArrayLike, act: npt.ArrayLike | None = None) -> np.ndarray:
-        """The controls [size] of the stage that begins at a state.
+        """Return the controls [size] of the stage that begins at a state.
 
         Args:
             q: coordinates [nq], or [1, nq] as a simulator of one world has them.
             qd: velocities [nv], likewise.
-            act: states of the actuators that have one [na], likewise; to be left out where none has.
+            act: states of the actuators that have one [na], likewise; not allowed if none has.
 
         Raises:
-            ModelError: for wrong shapes, without act where actuators have states, and where the plan makes the
-                simulation diverge.
+            ModelError: for wrong shapes, a missing act of actuators with states, and a plan that makes the simulation
+                diverge.
         """
         if self.problem.model.na and act is None:
-            raise ModelError("MPC: actuators of the model have states; give act, those of the present state")
+            raise ModelError("MPC: actuators of the model have states; give act, their present states")
         if act is not None and not self.problem.model.na:
-            raise ModelError("MPC: act is given, but no actuator of the model has a state; leave it out")
+            raise ModelError("MPC: act is given, but no actuator of the model has a state; remove it")
         model = self.problem.model
         start = (
             _state("q", q, model.nq), _state("qd", qd, model.nv), _state("act", [] if act is None else act, model.na)
@@ -124,7 +125,7 @@ class MPC:
             search.adopt(tried.of(np.array([best])))
         if not np.isfinite(search.cost).all():
             self._law = None
-            raise ModelError("MPC: the plan makes the simulation diverge from this state; begin with another guess")
+            raise ModelError("MPC: the plan makes the simulation diverge from this state; start from another guess")
         for _ in range(more):
             search.iterate(start, REALTIME_STEPS)
             if search.done(0.0).all():
@@ -135,10 +136,10 @@ class MPC:
 
     @with_gradients()
     def prepare(self) -> None:
-        """Move the plan on by a stage and find how it should be changed; the next call then only follows it.
+        """Move the plan on by a stage and compute its update; the next call then only follows it.
 
-        To be called once the controls are on their way to the robot, and before its next state is known. A call does
-        so itself where it wasn't done.
+        Call it once the controls are on their way to the robot, before its next state is known. A call does it itself
+        if you haven't.
         """
         if self._law is None or self._prepared:
             return
@@ -153,7 +154,9 @@ class MPC:
 
 
 def _state(name: str, given: npt.ArrayLike, size: int) -> np.ndarray:
-    """A part of the state at hand [size], of these numbers or [1, size]. Raises ModelError for anything else."""
+    """Return a part of the present state [size], from an array of this shape or [1, size]. Raises ModelError for
+    anything else.
+    """
     found = as_numbers(f"MPC: {name}", given)
     if found.shape not in ((size,), (1, size)):
         raise ModelError(f"MPC: {name} has shape {found.shape}; expected {(size,)}, or {(1, size)}")

@@ -1,7 +1,7 @@
-"""Costs to second order, stage by stage, in tangent coordinates.
+"""Quadratic expansion of costs, stage by stage, in tangent coordinates.
 
-Least-squares terms count by Gauss-Newton, all others by their Hessians, whose blocks follow from one product with the
-same direction in all stages each.
+Least-squares terms use Gauss-Newton, all others their Hessians: one Hessian-vector product with the same direction in
+all stages gives a column of every stage's block.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Quadratic:
     In the last stage there is no control, and its derivatives are zero.
 
     Attributes:
-        cost: of each world [worlds].
-        slope: [stages + 1, worlds, n + size].
+        cost: cost of each world [worlds].
+        slope: gradient [stages + 1, worlds, n + size].
         curvature: positive semi-definite [stages + 1, worlds, n + size, n + size].
     """
 
@@ -36,7 +36,7 @@ class Quadratic:
 
 
 class Quadratics:
-    """Makes :class:`Quadratic` of motions.
+    """Quadratic expansions of a problem's costs about motions.
 
     Args:
         costs: the terms.
@@ -47,10 +47,10 @@ class Quadratics:
         self._checked = False
 
     def __call__(self, motion: Motion) -> Quadratic:
-        """The costs about the motions, whose history doesn't count.
+        """Expand the costs about the motions, whose history is ignored.
 
         Raises:
-            ModelError: for costs that no gradient reaches, and for one that couples stages or has no second derivative.
+            ModelError: for costs without a gradient, and for one that couples stages or has no second derivative.
         """
         motion = motion.detached()
         stages, worlds, size = motion.controls.shape
@@ -114,7 +114,7 @@ class Quadratics:
     def _add(
         self, cost: Cost, first: torch.Tensor, second: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
     ) -> None:
-        """Add the derivatives of one cost. Raises ModelError where they aren't finite in any of the first motions."""
+        """Add the derivatives of one cost. Raises ModelError if they aren't finite in any of the first motions."""
         finite = first.isfinite().all(2).all(0) & second.isfinite().all(3).all(2).all(0)
         if not self._checked and not finite.any():
             raise no_derivative(cost, "ilqr")
@@ -125,20 +125,20 @@ class Quadratics:
 def hessian(
     cost: Cost, value: torch.Tensor, z: torch.Tensor, check: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Slope and blocks of the Hessian of a cost.
+    """Compute the gradient and the diagonal blocks of the Hessian of a cost.
 
     Args:
         cost: the term, for messages.
         value: its value [worlds], with history.
-        z: the moves on which it depends [stages + 1, worlds, n].
-        check: look whether stages are coupled.
+        z: the tangents on which it depends [stages + 1, worlds, n].
+        check: check that stages aren't coupled.
 
     Returns:
-        the slope [stages + 1, worlds, n], and second derivatives in the moves of each stage [stages + 1, worlds, n, n];
-        None where they are zero.
+        the slope [stages + 1, worlds, n], and second derivatives in the tangents of each stage [stages + 1, worlds, n,
+        n]; None if they are zero.
 
     Raises:
-        ModelError: where there is no second derivative, or stages are coupled.
+        ModelError: if there is no second derivative, or stages are coupled.
     """
     try:
         first: Any = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)[0]
@@ -151,15 +151,15 @@ def hessian(
         columns = [_slope(first[..., k].sum(), z) for k in range(z.shape[-1])]
     except RuntimeError as error:
         raise ModelError(
-            f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); give a "
-            "sum of squares as sim.optimise.LeastSquares, or use gradient or lbfgs"
+            f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); write it "
+            "as sim.optimise.LeastSquares, or use gradient or lbfgs"
         ) from None
     blocks = torch.stack(columns, dim=-2)
     return first.detach(), 0.5 * (blocks + blocks.mT)
 
 
 def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """The derivative of a number in z; zeros where it doesn't depend on it."""
+    """Return the derivative of a scalar in z; zeros if it doesn't depend on it."""
     if not value.requires_grad:
         return torch.zeros_like(z)
     (found,) = torch.autograd.grad(value, z, retain_graph=True, allow_unused=True)
@@ -167,7 +167,7 @@ def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor) -> None:
-    """Check that each row of residuals depends on one stage, and no two on the same."""
+    """Check that each row of residuals depends on one stage, different for each row."""
     if len(r) < 2:
         touched = _nonzero(_slope(r.abs().sum(), z)).any(-1).any(-1).sum()
         if touched > 1:
@@ -182,7 +182,7 @@ def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor)
 
 
 def _require_separate(cost: Cost, first: torch.Tensor, z: torch.Tensor) -> None:
-    """Check that the derivative in one stage doesn't depend on the stages beside it."""
+    """Check that the derivative in one stage doesn't depend on neighbouring stages."""
     for parity in (0, 1):
         found = _slope((first[parity::2] * _signs(first[parity::2])).sum(), z)
         if _nonzero(found[1 - parity :: 2]).any():
@@ -190,18 +190,18 @@ def _require_separate(cost: Cost, first: torch.Tensor, z: torch.Tensor) -> None:
 
 
 def _nonzero(found: torch.Tensor) -> torch.Tensor:
-    """Where there is a derivative; what isn't a number tells nothing."""
+    """Return True where there is a derivative; NaN counts as none."""
     return found.abs() > 0.0
 
 
 def _signs(like: torch.Tensor) -> torch.Tensor:
-    """Fixed random numbers, so that nothing cancels."""
+    """Return fixed random numbers, so that nothing cancels."""
     generator = torch.Generator("cpu").manual_seed(0)
     return (0.5 + torch.rand(like.shape, generator=generator, dtype=like.dtype, device="cpu")).to(like.device)
 
 
 def _coupled(cost: Cost) -> ModelError:
     return ModelError(
-        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, whose rows depend on one stage "
-        "each. Use gradient or lbfgs"
+        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, each row depending on one stage. "
+        "Use gradient or lbfgs"
     )

@@ -1,4 +1,4 @@
-"""What all methods share: their first guesses, progress, and the result."""
+"""Shared parts of all methods: first guesses, progress and results."""
 
 import time
 import warnings
@@ -17,23 +17,25 @@ from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 
-IN_PYTORCH = "compute it from q, qd and controls in PyTorch, without detach() or numpy, or use cmaes"
+IN_PYTORCH = (
+    "write it with differentiable PyTorch operations on q, qd and controls (no detach() or numpy), or use cmaes"
+)
 
 
 def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int, more: int = 0) -> np.ndarray:
-    """The first unknowns of every start [starts + more, n].
+    """Return the first unknowns of every start [starts + more, n].
 
     Args:
         problem: the problem.
-        guess: what the parametrisation takes for a guess, of one start or of all; None for its own.
-        starts: how many.
-        spread: standard deviation of what is added to a guess that stands for several starts, but the first; in units
-            of the unknowns' scale.
-        seed: of these random numbers.
-        more: starts that may join later.
+        guess: the parametrisation's guess, of one start or of all. Default: its own.
+        starts: number of starts.
+        spread: standard deviation of the noise added to a shared guess for all starts but the first, in units of the
+            unknowns' scale.
+        seed: seed of the noise.
+        more: number of starts that may join later.
 
     Raises:
-        ModelError: for numbers that don't fit.
+        ModelError: for numbers out of range or of inconsistent shapes.
     """
     require_type("problem", problem, Problem, "a sim.optimise.Problem")
     if not is_whole(starts, 1):
@@ -55,23 +57,23 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
 
 
 def require_counts(**counts: int) -> None:
-    """Raises ModelError for a number, such as that of iterations, that isn't whole, or negative."""
+    """Raise ModelError for a count, such as that of iterations, that is negative or not a whole number."""
     for name, count in counts.items():
         if not is_whole(count, 0):
             raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
 def require_numbers(**numbers: float) -> None:
-    """Raises ModelError for a threshold, such as a goal, that is no number."""
+    """Raise ModelError for a threshold, such as a goal, that isn't a number."""
     for name, given in numbers.items():
         if np.isnan(number("search", name, given)):
             raise ModelError(f"search: {name} is {given!r}; it must be a number")
 
 
 def warn_of_lost_gradients(problem: Problem, method: str) -> None:
-    """Warn of costs that no gradient reaches, beside others that have one: they count for nothing.
+    """Warn of costs without a gradient, which are ignored because others have one.
 
-    They are looked at where nothing moves, without simulation. A cost of zero may just have nothing to say of that.
+    They are evaluated on a motion at rest, without simulation. A cost of zero may just be without a gradient there.
     """
     motion = problem.still_motion().detached()
     for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
@@ -82,20 +84,20 @@ def warn_of_lost_gradients(problem: Problem, method: str) -> None:
     if lost and len(lost) < len(values):
         said = "'" + "', '".join(lost) + "'"
         warnings.warn(
-            f"{method}: no gradient reaches the cost {said}, so that it doesn't count beside the others; {IN_PYTORCH}",
+            f"{method}: cost {said} has no gradient and will be ignored; {IN_PYTORCH}",
             UserWarning,
             stacklevel=4,
         )
 
 
 def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwise: str) -> ModelError:
-    """The error of a search that finds no finite cost.
+    """Return the error of a search that finds no finite cost.
 
     Args:
         problem: the problem.
         method: its name.
-        unknowns: of a first guess [n].
-        otherwise: what is said where its motion isn't finite.
+        unknowns: unknowns of a first guess [n].
+        otherwise: message if its motion isn't finite.
     """
     with torch.no_grad():
         motion = _motion(problem, unknowns)
@@ -103,7 +105,7 @@ def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwis
             return ModelError(f"{method}: {otherwise}")
         wrong = [_name(cost) for cost in problem.costs if not bool(cost.value(motion).isfinite().all())]
     if wrong:
-        return ModelError(f"{method}: cost '{wrong[0]}' isn't finite for the first guess, though its motion is")
+        return ModelError(f"{method}: cost '{wrong[0]}' isn't finite for the first guess, although its motion is")
     for cost in problem.costs:
         x = torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device).requires_grad_()
         motion = problem.motion(x)
@@ -114,22 +116,22 @@ def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwis
 
 
 def no_derivative(cost: Cost, method: str) -> ModelError:
-    """The error of a search by gradients from where a cost has none."""
+    """Return the error of a gradient-based search for a cost without a derivative at the first guess."""
     return ModelError(
-        f"{method}: cost '{_name(cost)}' is finite for the first guess, but its derivative isn't; a root or a norm has "
-        "none at zero, add a small number under it"
+        f"{method}: cost '{_name(cost)}' is finite for the first guess, but its derivative isn't; a root or norm has "
+        "no derivative at zero, so add a small number under the root"
     )
 
 
 def no_gradient(costs: Sequence[Cost], method: str) -> ModelError:
-    """The error of a search by gradients, none of which reaches the costs."""
+    """Return the error of a gradient-based search if no cost has a gradient."""
     names = ", ".join(f"'{_name(cost)}'" for cost in costs)
-    return ModelError(f"{method}: no gradient reaches the cost {names}; {IN_PYTORCH}")
+    return ModelError(f"{method}: cost {names} has no gradient; {IN_PYTORCH}")
 
 
 @contextmanager
 def progress_bar(method: str, iterations: int, done: int, shown: bool) -> Iterator[tqdm]:
-    """A progress bar of iterations, complete at its end."""
+    """Yield a progress bar of iterations, complete at its end."""
     with tqdm(total=iterations, initial=done, desc=method, unit="iteration", disable=not shown) as bar:
         bar.set_postfix_str("compiling kernels, unless they are cached")
         yield bar
@@ -140,7 +142,7 @@ def finished(
     problem: Problem, method: str, unknowns: np.ndarray, scores: np.ndarray, history: list[float], rollouts: int,
     message: str, converged: bool, begun: float, gains: np.ndarray | None = None,
 ) -> Result:  # fmt: skip
-    """The result of the best unknowns [n], simulated once more."""
+    """Return the result for the best unknowns [n], after one more simulation."""
     with torch.no_grad():
         motion = _motion(problem, unknowns)
         cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
@@ -153,7 +155,7 @@ def finished(
 
 
 def _motion(problem: Problem, unknowns: np.ndarray) -> Motion:
-    """The motion of unknowns [n], in one world."""
+    """Return the motion of unknowns [n], in one world."""
     return problem.motion(torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device))
 
 

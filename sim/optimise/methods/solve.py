@@ -1,4 +1,4 @@
-"""Solve: one method by its name, with constraints by an augmented Lagrangian around it."""
+"""Solve: one method by its name, with constraints in an augmented Lagrangian around it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 
 METHODS: dict[str, Callable[..., Result]] = {"gradient": gradient, "ilqr": ilqr, "lbfgs": lbfgs, "cmaes": cmaes}
-STIFFER = 10.0  # factor of the stiffness where a round has not cut the violation to a quarter
+STIFFER = 10.0  # factor of the stiffness after a round that hasn't reduced the violation to a quarter
 ENOUGH = 0.25
 
 
@@ -32,23 +32,24 @@ def solve(
     feasible: float = 1e-3,
     **options: Any,
 ) -> Result:
-    """Find the controls that cost least and keep to the constraints.
+    """Find the controls of least cost that satisfy the constraints.
 
-    Without constraints it is the method alone. With them the method is run again and again: each constraint is a cost
-    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice
-    (augmented Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
+    Without constraints it is the method alone. With them the method runs in rounds: each constraint is a cost with
+    multipliers, which grow by its violation, and its stiffness grows if that isn't enough (augmented Lagrangian,
+    Nocedal and Wright 2006, section 17.4). Each round starts from the result of the last.
 
     Args:
         problem: the problem.
         method: "gradient", "ilqr", "lbfgs" or "cmaes".
         guess: first unknowns, see the method.
-        rounds: most rounds, where there are constraints.
-        stiffness: of the first round, cost per square of a constraint's number.
-        feasible: a violation below this is none.
-        **options: of the method; ``starts`` serves the first round. With constraints without ``save`` and ``resume``.
+        rounds: maximum number of rounds with constraints.
+        stiffness: stiffness of the first round, cost per square of a constraint's value.
+        feasible: tolerance of the violation.
+        **options: options of the method; ``starts`` applies to the first round. ``save`` and ``resume`` don't work with
+            constraints.
 
     Raises:
-        ModelError: for an unknown method, and whatever the method raises.
+        ModelError: for an unknown method, and as the method.
 
     Example:
         >>> import sim
@@ -71,7 +72,7 @@ def solve(
         raise ModelError("solve: rounds, stiffness and feasible must be positive, rounds a whole number")
     for name in ("save", "resume"):
         if name in options:
-            raise ModelError(f"solve: '{name}' is of a single search, but constraints take several; leave it out")
+            raise ModelError(f"solve: '{name}' applies to a single search, but constraints take several; remove it")
     terms = [Multiplied(constraint, stiffness) for constraint in problem.constraints]
     history: list[float] = []
     rollouts, seconds, before = 0, 0.0, float("inf")
@@ -100,7 +101,7 @@ def solve(
 
 
 def _as_guess(problem: Problem, found: Result) -> Any:
-    """What a method takes for a guess to begin where another has ended."""
+    """Return a guess from which a method continues another one's result."""
     if isinstance(problem.parametrisation, OpenLoop):
         return found.unknowns.reshape(-1, problem.space.size)
     return found.unknowns

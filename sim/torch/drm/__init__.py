@@ -1,4 +1,4 @@
-"""The names of Facebook's Differentiable Robot Models, for programs written with it: change the import and go on."""
+"""Drop-in names of Facebook's Differentiable Robot Models: change the import of a program written with it."""
 
 from sim.torch.drm.params import (
     CovParameterized3DInertiaMatrixNet,

@@ -13,7 +13,7 @@ class UnconstrainedScalar(torch.nn.Module):
         self.param = torch.nn.Parameter(torch.rand(1) if init_val is None else init_val)
 
     def forward(self) -> torch.Tensor:
-        """The number."""
+        """Return the number."""
         return self.param
 
 
@@ -27,7 +27,7 @@ class PositiveScalar(torch.nn.Module):
         self.l = torch.nn.Parameter(start)
 
     def forward(self) -> torch.Tensor:
-        """The number."""
+        """Return the number."""
         return self.l.square() + self._min_val
 
 
@@ -39,7 +39,7 @@ class UnconstrainedTensor(torch.nn.Module):
         self.param = torch.nn.Parameter(init_std * torch.randn(dim1, dim2) if init_tensor is None else init_tensor)
 
     def forward(self) -> torch.Tensor:
-        """The matrix."""
+        """Return the matrix."""
         return self.param
 
 
@@ -60,7 +60,7 @@ class SymmPosDef3DInertiaMatrixNet(torch.nn.Module):
         self.free = torch.nn.Parameter(noise if given is None else log_cholesky(given - bias * _identity(given)))
 
     def forward(self) -> torch.Tensor:
-        """The inertia [3, 3]."""
+        """Return the inertia [3, 3]."""
         matrix = from_log_cholesky(self.free)
         return self._inertia(matrix + self._bias * _identity(matrix))
 
@@ -93,7 +93,7 @@ class RollPitchYaw(torch.nn.Module):
         self.angles = angles
 
     def forward(self) -> torch.Tensor:
-        """The quaternion."""
+        """Return the quaternion."""
         half = 0.5 * self.angles().reshape(3)
         (sx, sy, sz), (cx, cy, cz) = half.sin(), half.cos()
         return torch.stack(

@@ -1,11 +1,11 @@
-"""The names of Facebook's Differentiable Robot Models, for programs written with it: change the import and go on.
+"""Drop-in names of Facebook's Differentiable Robot Models: change the import of a program written with it.
 
 ``from differentiable_robot_model.robot_model import DifferentiableRobotModel`` becomes
 ``from sim.torch.drm import DifferentiableRobotModel``, and the parametrisations of its ``rigid_body_params`` may be
 used as they are, or taken from here. Methods, arguments, order of joints (that of the links in the file) and shapes are
-those of the original. Its errors aren't imitated: axes may be oblique, joints prismatic, inertias rotated, links
-without mass; damping never changes the caller's tensor. Dry friction is left out, as there. New programs should use
-:class:`sim.torch.Robot`.
+those of the original. Its bugs aren't reproduced: oblique axes, prismatic joints, rotated inertias and links without
+mass work; damping never changes the caller's tensor. Dry friction is ignored, as in the original. New programs should
+use :class:`sim.torch.Robot`.
 """
 
 import importlib.util
@@ -54,7 +54,7 @@ class DifferentiableRobotModel(torch.nn.Module):
     Args:
         urdf_path: robot file.
         name: kept as ``name``.
-        device: where its parameters lie; default the CPU.
+        device: device of its parameters. Default: the CPU.
     """
 
     def __init__(self, urdf_path: str | os.PathLike[str], name: str = "", device: torch.device | str | None = None):
@@ -62,13 +62,13 @@ class DifferentiableRobotModel(torch.nn.Module):
         self.name = name
         self.robot = Robot(urdf_path, device=device)
         model = self.robot.model
-        # The original has no dry friction; zero in the model too, so that it doesn't count as a change.
+        # The original has no dry friction; it is zero in the model too, so that it doesn't count as a change.
         model.parameters["friction_loss"][:] = 0.0
         self.robot.friction_loss.zero_()
         if model.nq != model.nv:
             raise ModelError(f"{urdf_path}: joints with quaternions are not supported here; use sim.torch.Robot")
         links = [model.link(frame.name) for frame in model.frames]
-        # Of each of our degrees of freedom, the place in the order of the links of the file.
+        # For each of our degrees of freedom, its index in the order of the links of the file.
         moving = [dof for link in links for dof in model.dofs_of(link)]
         self._in_order = moving == sorted(moving)
         self.register_buffer("_ours", torch.tensor(moving, device=device).argsort(), persistent=False)
@@ -79,17 +79,17 @@ class DifferentiableRobotModel(torch.nn.Module):
     def compute_forward_kinematics(
         self, q: torch.Tensor, link_name: str, recursive: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Position [..., 3] and quaternion xyzw [..., 4] of a link; ``recursive`` makes no difference."""
+        """Compute position [..., 3] and quaternion xyzw [..., 4] of a link; ``recursive`` makes no difference."""
         return self.robot.forward_kinematics(self._to(q), link_name)
 
     def compute_forward_kinematics_all_links(self, q: torch.Tensor) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Position and quaternion of each link by its name."""
+        """Compute position and quaternion of each link by its name."""
         names = self.get_link_names()
         position, quaternion = self.robot.forward_kinematics(self._to(q), names)
         return {name: (position[..., k, :], quaternion[..., k, :]) for k, name in enumerate(names)}
 
     def compute_endeffector_jacobian(self, q: torch.Tensor, link_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Linear and angular Jacobian [..., 3, n_dofs] of a link's origin, along world axes."""
+        """Compute the linear and angular Jacobian [..., 3, n_dofs] of a link's origin, along world axes."""
         jacobian = self._from(self.robot.jacobian(self._to(q), link_name))
         return jacobian[..., 3:, :], jacobian[..., :3, :]
 
@@ -103,7 +103,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         include_gravity: bool = True,
         use_damping: bool = True,
     ) -> torch.Tensor:
-        """Joint forces for an acceleration."""
+        """Compute the joint forces for an acceleration."""
         q, qd = self._to(q), self._to(qd)
         force = self.robot.inverse_dynamics(q, qd, self._to(qdd_des))
         return self._from(force - self._left_out(q, qd, include_gravity, use_damping))
@@ -111,13 +111,13 @@ class DifferentiableRobotModel(torch.nn.Module):
     def compute_non_linear_effects(
         self, q: torch.Tensor, qd: torch.Tensor, include_gravity: bool = True, use_damping: bool = True
     ) -> torch.Tensor:
-        """Joint forces at zero acceleration."""
+        """Compute the joint forces at zero acceleration."""
         return self.compute_inverse_dynamics(q, qd, torch.zeros_like(q), include_gravity, use_damping)
 
     def compute_lagrangian_inertia_matrix(
         self, q: torch.Tensor, include_gravity: bool = True, use_damping: bool = True
     ) -> torch.Tensor:
-        """Joint-space mass matrix [..., n_dofs, n_dofs]; the flags make no difference."""
+        """Compute the joint-space mass matrix [..., n_dofs, n_dofs]; the flags make no difference."""
         matrix = self._from(self.robot.mass_matrix(self._to(q)))
         return self._from(matrix.transpose(-1, -2)).transpose(-1, -2)
 
@@ -129,7 +129,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         include_gravity: bool = True,
         use_damping: bool = False,
     ) -> torch.Tensor:
-        """Joint accelerations under joint forces; without damping unless asked for, as in the original."""
+        """Compute joint accelerations under joint forces; without damping unless asked for, as in the original."""
         q, qd = self._to(q), self._to(qd)
         force = self._to(f) + self._left_out(q, qd, include_gravity, use_damping)
         return self._from(self.robot.forward_dynamics(q, qd, force))
@@ -142,7 +142,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         include_gravity: bool = True,
         use_damping: bool = True,
     ) -> torch.Tensor:
-        """The same with damping."""
+        """Compute joint accelerations with damping."""
         return self.compute_forward_dynamics(q, qd, f, include_gravity, use_damping)
 
     # ---- learning ----------------------------------------------------------------------------------------------
@@ -176,13 +176,13 @@ class DifferentiableRobotModel(torch.nn.Module):
     # ---- what it is --------------------------------------------------------------------------------------------
 
     def get_joint_limits(self) -> list[dict[str, float]]:
-        """Limits of each joint: "lower", "upper", "velocity" and "effort"."""
+        """Return limits of each joint: "lower", "upper", "velocity" and "effort"."""
         names = ("lower", "upper", "velocity", "effort")
         columns = {name: self._from(getattr(self.robot, f"{name}_limit")) for name in names}
         return [{name: float(column[k]) for name, column in columns.items()} for k in range(self.robot.nv)]
 
     def get_link_names(self) -> list[str]:
-        """Names of the links, in the order of the file."""
+        """Return names of the links, in the order of the file."""
         return list(self.robot.frame_names)
 
     def print_link_names(self) -> None:
@@ -199,7 +199,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         return self.robot.value("mass").device
 
     def _left_out(self, q: torch.Tensor, qd: torch.Tensor, gravity: bool, damping: bool) -> torch.Tensor:
-        """Joint forces of gravity and damping, as far as they are to be left out."""
+        """Return the joint forces of gravity and damping that are to be excluded."""
         force = torch.zeros_like(qd)
         if not gravity:
             force = force + self.robot.gravity_forces(q)
@@ -245,7 +245,10 @@ class DifferentiableTrifingerEdu(DifferentiableRobotModel):
 def _file(name: str) -> Path:
     spec = importlib.util.find_spec("diff_robot_data")
     if spec is None or spec.origin is None:
-        raise ModelError(f"{name} comes with the package differentiable-robot-model, which is not installed")
+        raise ModelError(
+            f"{name} comes with the package differentiable-robot-model, which is not installed; run pip install "
+            "differentiable-robot-model"
+        )
     return Path(spec.origin).parent / name
 
 

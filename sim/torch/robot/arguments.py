@@ -1,4 +1,4 @@
-"""Arguments of a robot's methods: what they must look like, and the batch that they make together."""
+"""Argument checks of a robot's methods, and the batch shape that arguments broadcast to."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from sim.torch.modes import not_compiled
 
 
 class Arguments:
-    """What the arguments of a model's methods look like.
+    """Expected shapes, dtype and device of the arguments of a model's methods.
 
     Args:
         model: the model.
@@ -32,18 +32,18 @@ class Arguments:
         self.parameters = {name: value.shape for name, value in model.parameters.items()}
 
     def batch(self, inputs: Mapping[str, torch.Tensor], like: torch.Tensor) -> torch.Size:
-        """The shape of the batch to which inputs [..., n] are broadcast.
+        """Return the batch shape to which inputs [..., n] are broadcast.
 
         Args:
             inputs: tensors by the names of arguments.
             like: a tensor of the robot's dtype on its device.
 
         Raises:
-            ModelError: for a wrong shape, dtype or device, and for batch shapes that don't fit each other.
+            ModelError: for a wrong shape, dtype or device, and for batch shapes that don't broadcast.
         """
         shapes = [self._batch_shape(name, value, like) for name, value in inputs.items()]
         try:
-            # That of PyTorch imports SymPy.
+            # PyTorch's function imports SymPy.
             return torch.Size(np.broadcast_shapes(*shapes))
         except ValueError:
             listed = ", ".join(f"{name} {tuple(value.shape)}" for name, value in inputs.items())
@@ -66,7 +66,7 @@ class Arguments:
         """Check that parameters have the model's shapes, or one value for each row, and the robot's dtype and device.
 
         Raises:
-            ModelError: if one hasn't.
+            ModelError: if one differs.
         """
         for name, value in zip(names, values, strict=True):
             single = self.parameters[name]
@@ -83,11 +83,11 @@ class Arguments:
 
 
 def stacked_wrenches(wrench: Mapping[str, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-    """External wrenches [..., 6] by the names of frames as one tensor [..., frames, 6].
+    """Join external wrenches [..., 6], given by the names of frames, into one tensor [..., frames, 6].
 
     Raises:
-        ModelError: for what isn't a dictionary of tensors of the robot's dtype and device, those of ``like``, for a
-            wrong shape, and for batch shapes that don't fit each other.
+        ModelError: for anything but a dictionary of tensors of the dtype and device of ``like``, for a wrong shape, and
+            for batch shapes that don't broadcast.
     """
     require_type("wrench", wrench, Mapping, "a dictionary from names of frames to tensors, or a tensor")
     for name, each in wrench.items():
@@ -103,7 +103,7 @@ def stacked_wrenches(wrench: Mapping[str, torch.Tensor], like: torch.Tensor) -> 
 
 
 def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:
-    """Raise ModelError if an argument isn't of the robot's dtype and on its device, those of ``like``."""
+    """Raise ModelError unless an argument has the dtype and device of ``like``, a parameter of the robot."""
     if value.dtype != like.dtype or value.device != like.device:
         raise ModelError(
             f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one of "
@@ -112,25 +112,25 @@ def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:
 
 
 def with_or_without(method: str, passive: bool) -> str:
-    """The key of a method that has passive forces or leaves them out. Raises ModelError for what is no switch."""
+    """Return the key of a method with or without passive forces. Raises ModelError unless the switch is a bool."""
     require_flags(method, passive=passive)
     return method if passive else f"{method} without passive forces"
 
 
 def over_a_second(velocity: torch.Tensor, time: float) -> torch.Tensor:
-    """The velocity [..., nv] that moves in one second as far as the given one in a time [s].
+    """Return the velocity [..., nv] that moves as far in one second as the given one in a time [s].
 
-    So one operation serves all times: one for each would be recorded anew. What isn't a tensor of floats is left as it
-    is, to be refused by its name.
+    With it one operation serves all times; otherwise each time would be captured separately. Anything but a tensor of
+    floats is returned as it is, to be rejected by its name later.
     """
     if time == 1.0 or not (isinstance(velocity, torch.Tensor) and velocity.is_floating_point()):
         return velocity
     return time * velocity
 
 
-@not_compiled("the number in a tensor is outside of what torch.compile can see")
+@not_compiled("the value of a tensor can't be traced by torch.compile")
 def one_number(name: str, value: object) -> float:
-    """A constant of a call as a Python float, from a number or from a tensor or array that holds a single one.
+    """Return a constant of a call as a Python float, from a number or from a tensor or array that holds a single one.
 
     Raises:
         ModelError: for anything else, for NaN and for a tensor that requires a gradient.
@@ -154,8 +154,8 @@ def check_shared(model: Model, values: Mapping[str, torch.Tensor], user: str) ->
         single = model.parameters[name].shape
         if value.shape != single:
             raise ModelError(
-                f"parameter '{name}' has shape {tuple(value.shape)}; {user} needs one value for all rows, of "
-                f"shape {single}: put one in its place, such as robot.{name} = robot.{name}[0]"
+                f"parameter '{name}' has shape {tuple(value.shape)}; {user} needs one value for all rows, of shape "
+                f"{single}; set one, such as robot.{name} = robot.{name}[0]"
             )
 
 
@@ -168,27 +168,27 @@ def _fits(shape: torch.Size, inner: tuple[int | None, ...]) -> bool:
 def geometry_values(
     model: Model, function: str, names: Sequence[str], given: Mapping[str, torch.Tensor], like: torch.Tensor
 ) -> list[torch.Tensor]:
-    """The parameters of a function, those of the model where they aren't given.
+    """Return the parameters of a function, with the model's for those that aren't given.
 
     Args:
         model: the model.
-        function: whose parameters they are, for errors.
+        function: name of the function, for errors.
         names: of the parameters, in order.
         given: those of the call.
         like: a tensor of the robot's dtype on its device.
 
     Raises:
         ModelError: for a parameter that isn't among the names, or a model without geometries, such as one of a file
-            that was read without them.
+            read without them.
     """
     if not model.num_geometries:
         raise ModelError(
-            f"{function}: the robot has no geometries; read its file with collision=True or visual=True, or make the "
-            "robot of a model that has geometries"
+            f"{function}: the robot has no geometries; load its file with collision=True or visual=True, or make the "
+            "robot from a model that has geometries"
         )
     for name in given:
         if name not in names:
-            raise ModelError(f"{function}: there is no parameter '{name}'; there are {', '.join(names)}")
+            raise ModelError(f"{function}: unknown parameter '{name}'; known: {', '.join(names)}")
     return [
         given[name] if name in given else torch.as_tensor(model.parameters[name], dtype=like.dtype, device=like.device)
         for name in names

@@ -1,7 +1,7 @@
 """Operations of a robot model as functions of PyTorch's autograd and of torch.func; see docs/robot-calls.md.
 
-The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative finds a node
-that raises. Both fold the dimension over which ``torch.func.vmap`` maps into the rows.
+The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative reaches a
+node that raises. Both fold the dimension over which ``torch.func.vmap`` maps into the rows.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.tensors import unpack
 
 NO_SECOND = (
-    "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; without a need "
-    "for it, leave out create_graph"
+    "a robot's functions have first derivatives only, not derivatives of gradients; remove create_graph if you don't "
+    "need them"
 )
 NO_FORWARD_MODE = (
     "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
@@ -32,18 +32,18 @@ NO_BATCHED_GRADIENTS = (
 
 
 def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-    """The parts of a call's result, with their gradients where any are asked for.
+    """Return the parts of a call's result, with gradients if any are requested.
 
     Args:
-        engine: does the work.
-        signature: what is known about the call.
+        engine: runs the operation.
+        signature: the call's signature.
         tensors: inputs, then the parameters that the operation reads.
     """
-    require_no_recording("what a robot computes")
+    require_no_recording("a robot's call")
     tensors = signature.broadcast(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         if signature.leaves:
-            # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
+            # Copies, so that later changes of the caller's tensors don't affect the gradient.
             tensors = [tensor.clone() for tensor in tensors]
         result = Evaluate.apply(engine, signature.operation, *signature.flat(tensors))
         return separate_parts(result.reshape(signature.shape), signature.split)
@@ -51,7 +51,7 @@ def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tenso
         leaves = [tensors[number] for number in signature.leaves]
         parts: tuple[torch.Tensor, ...] = Recorded.apply(engine, signature, tensors, *leaves)
         return parts
-    # To go through autograd without a gradient would take longer than the kernels of a small batch.
+    # Without gradients, autograd's overhead would exceed the kernels of a small batch.
     return engine.value(signature, tensors)
 
 
@@ -61,17 +61,18 @@ class Recorded(torch.autograd.Function):
     For gradients without transforms of torch.func, with the least overhead in torch: only ``leaves``, the tensors that
     get a gradient, are arguments of the function, and all values that the gradient needs are kept as one packed copy.
 
-    The leaves themselves are kept only so that a derivative of the gradient finds its way to them and raises. torch
+    The leaves themselves are kept only so that a derivative of the gradient reaches them and raises. torch
     can't save them, since it would then refuse changes in place before the gradient, and weak references would be dead
     if nobody else held them. A leaf changed in place, ``q += robot.f(q)``, depends on the node that keeps it, a cycle
-    that Python can't see; so the leaves go with all that torch frees after the backward pass.
+    that Python's garbage collector can't see; so the leaves are freed with everything that torch frees after the
+    backward pass.
     """
 
     @staticmethod
     def forward(
         ctx: Any, engine: Engine, signature: CallSignature, tensors: list[torch.Tensor], *leaves: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """The value."""
+        """Return the value."""
         *parts, packed = engine.value(signature, tensors)
         ctx.engine, ctx.signature, ctx.leaves = engine, signature, leaves
         ctx.save_for_backward(packed)
@@ -79,7 +80,7 @@ class Recorded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple:
-        """The gradient of a loss from that in the value."""
+        """Return the gradient of a loss from its gradient in the value."""
         if any(map(torch._C._functorch.is_legacy_batchedtensor, grads)):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         (packed,) = ctx.saved_tensors
@@ -96,7 +97,7 @@ class Recorded(torch.autograd.Function):
 def _differentiable_gradients(
     ctx: Any, packed: torch.Tensor, wanted_leaves: Sequence[bool], grads: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The gradients as functions of the leaves, so that a derivative of them finds the node that raises."""
+    """Return the gradients as functions of the leaves, so that a derivative of them reaches the node that raises."""
     signature: CallSignature = ctx.signature
     always = torch.ones((), dtype=torch.bool, device=packed.device)
     tensors = unpack(packed, signature.packed_shapes)
@@ -115,18 +116,18 @@ class Evaluate(torch.autograd.Function):
 
     @staticmethod
     def forward(engine: Engine, operation: DifferentiableOp, *tensors: torch.Tensor) -> torch.Tensor:
-        """The value."""
+        """Return the value."""
         return engine.forward(operation, tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-        """Keep what the gradient needs."""
+        """Save what the gradient needs."""
         ctx.engine, ctx.operation, *tensors = inputs
         ctx.save_for_backward(output if ctx.operation.needs_result else None, *tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
-        """The gradient of a loss from that in the value."""
+        """Return the gradient of a loss from its gradient in the value."""
         result, *tensors = ctx.saved_tensors
         wanted = tuple(ctx.needs_input_grad[2:])
         gradients = iter(Gradient.apply(ctx.engine, ctx.operation, wanted, grad, result, *tensors))
@@ -134,12 +135,12 @@ class Evaluate(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> None:
-        """Raises."""
+        """Raise an error: forward mode is not supported."""
         raise RuntimeError(NO_FORWARD_MODE)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, engine: Engine, operation: DifferentiableOp, *tensors: Any) -> tuple:
-        """The value for each of a batch."""
+        """Return the value for each entry of a batch."""
         size, dims = info.batch_size, in_dims[2:]
         count, rows = len(tensors) - len(operation.parameters), _rows(tensors[0], dims[0])
         folded = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
@@ -154,8 +155,8 @@ class Evaluate(torch.autograd.Function):
 class Gradient(torch.autograd.Function):
     """``apply(engine, operation, wanted, gradient, result, *inputs, *parameters)``.
 
-    The gradients that are wanted of inputs and parameters, from that of the result; the result itself is None where it
-    isn't needed.
+    The requested gradients of inputs and parameters, from the gradient of the result; the result is None if it isn't
+    needed.
     """
 
     @staticmethod
@@ -167,22 +168,22 @@ class Gradient(torch.autograd.Function):
         result: torch.Tensor | None,
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        """The gradients."""
+        """Return the gradients."""
         given = tensors if result is None else [*tensors, result]
         return tuple(engine.backward(operation, given, wanted, grad))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        """Nothing to keep."""
+        """Save nothing."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> None:
-        """Raises."""
+        """Raise an error: there is no second derivative."""
         raise RuntimeError(NO_SECOND)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> None:
-        """Raises."""
+        """Raise an error: forward mode is not supported."""
         raise RuntimeError(NO_SECOND)
 
     @staticmethod
@@ -196,7 +197,7 @@ class Gradient(torch.autograd.Function):
         result: torch.Tensor | None,
         *tensors: Any,
     ) -> tuple:
-        """The gradients for each of a batch."""
+        """Return the gradients for each entry of a batch."""
         size, dims = info.batch_size, in_dims[5:]
         count, rows = len(tensors) - len(operation.parameters), _rows(grad, in_dims[3])
         inputs = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
@@ -217,7 +218,7 @@ def _rows(tensor: torch.Tensor, dim: int | None) -> int:
 
 
 def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tensor | None:
-    """[size, rows, ...] as [size * rows, ...], the first dimension at ``dim`` or not there."""
+    """Reshape [size, rows, ...] to [size * rows, ...]; the first dimension is at ``dim``, or absent."""
     if tensor is None:
         return None
     tensor = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
@@ -231,7 +232,7 @@ def _is_shared(name: str, tensor: torch.Tensor, dim: int | None) -> bool:
 def _fold_parameter(
     name: str, tensor: torch.Tensor, dim: int | None, size: int, rows: int, apart: bool
 ) -> torch.Tensor:
-    """A parameter for all rows. One that all share stays so, unless its gradients are to be kept ``apart``."""
+    """Return a parameter for all rows; a shared one stays shared, unless its gradients are to be kept ``apart``."""
     if not _is_shared(name, tensor, dim):
         folded = _fold(tensor, dim, size)
         assert folded is not None

@@ -1,4 +1,4 @@
-"""What a robot keeps for calls that come again: methods, engines and signatures."""
+"""Cache of a robot's repeated calls: methods, engines and signatures."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from sim.torch.robot.arguments import Arguments
 from sim.torch.runtime.call_signature import CallSignature, next_use, pop_least_recent, tensor_signature
 from sim.torch.runtime.engine import Engine
 
-# Signatures that are kept: those of every method at five shapes of the batch. Each takes a few kilobytes; the memory is
-# in the graphs, see :class:`sim.torch.runtime.engine.Engine`.
+# Capacity for signatures: those of every method at five batch shapes. Each takes a few kilobytes; most memory is in the
+# graphs, see :class:`sim.torch.runtime.engine.Engine`.
 SIGNATURES = 128
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Method:
-    """What a method computes, and in which form it returns it.
+    """A method's operation, and the form in which it returns the result.
 
     Attributes:
         key: distinguishes it from other methods, and from the same one with other frames or constants.
-        operation: what to compute.
-        single: whether the first dimension of the result, that of frames, is left out.
-        split: sizes of the parts of its last dimension that are to be tensors of their own; none to leave it whole.
+        operation: the operation to compute.
+        single: True to drop the first dimension of the result, that of frames.
+        split: sizes of the parts of its last dimension that become separate tensors; empty to keep it whole.
     """
 
     key: Hashable
@@ -37,15 +37,15 @@ class Method:
 
 
 class RobotCalls:
-    """The calls of a robot's methods. A copy begins anew: arrays and graphs are made where they are needed.
+    """The calls of a robot's methods. A copy starts empty: arrays and graphs are created when they are needed.
 
     Args:
-        model: what the robot was at first.
+        model: the robot's original model.
 
     Attributes:
-        methods: those of the signatures, by their keys.
+        methods: methods of the signatures, by their keys.
         engines: one for each device and dtype that the robot has been on.
-        signatures: by engine, method and what the tensors of a call look like.
+        signatures: by engine, method, and shapes and types of a call's tensors.
     """
 
     def __init__(self, model: Model):
@@ -61,29 +61,29 @@ class RobotCalls:
     def method(
         self, key: Hashable, make: Callable[[], DifferentiableOp], single: bool, split: tuple[int, ...]
     ) -> Method:
-        """The method with this key; a new one is kept from its first signature on."""
+        """Return the method with this key; a new one is kept from its first signature on."""
         found = self.methods.get(key)
         return Method(key, make(), single, split) if found is None else found
 
     def signature(
         self, method: Method, like: torch.Tensor, inputs: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]
     ) -> tuple[Engine, CallSignature]:
-        """The signature of a call, and the engine that does its work.
+        """Return the signature of a call, and the engine that runs it.
 
         Args:
-            method: what is called.
+            method: the called method.
             like: a tensor of the robot's dtype on its device.
             inputs: the inputs by the names of arguments.
             tensors: the inputs, then the parameters that the operation reads.
 
         Raises:
-            ModelError: for a wrong shape, dtype or device, and for what isn't a tensor.
+            ModelError: for a wrong shape, dtype or device, and for anything but a tensor.
         """
         engine = self.engines.get((like.device, like.dtype))
         try:
             signature = self.signatures.get((engine, method, *tensor_signature(tensors)))
-        except (AttributeError, TypeError):  # the latter for arrays of Warp, whose devices can't be looked up
-            self._arguments.batch(inputs, like)  # raises for what isn't a tensor
+        except (AttributeError, TypeError):  # the latter for Warp arrays, whose devices have no torch index
+            self._arguments.batch(inputs, like)  # raises for anything but a tensor
             raise
         if engine is None or signature is None:
             engine = self._engine(like)
@@ -119,8 +119,6 @@ class RobotCalls:
         key = (like.device, like.dtype)
         if key not in self.engines:
             if like.dtype not in DTYPES:
-                raise ModelError(
-                    f"the robot's parameters are {like.dtype}; it works in torch.float32 and torch.float64"
-                )
+                raise ModelError(f"the robot's parameters are {like.dtype}; use torch.float32 or torch.float64")
             self.engines[key] = Engine(self.model, *key)
         return self.engines[key]

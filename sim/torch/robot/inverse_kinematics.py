@@ -1,4 +1,4 @@
-"""Inverse kinematics: batches of targets, each from several starts at once, by damped least squares within the limits.
+"""Inverse kinematics of batches of targets by damped least squares within the limits, with several starts per target.
 
 Sources: Nakamura and Hanafusa 1986 (damped least squares), Nielsen 1999 (the damping parameter of Levenberg-Marquardt).
 """
@@ -17,19 +17,19 @@ from sim.torch.robot.arguments import check_like, one_number
 from sim.torch.robot.joint_ranges import JointRanges
 
 CHECK_EVERY = 10
-# Damping at first, and its factor after a step that made things better or worse.
+# Initial damping, and its factor after a step that reduced or increased the error.
 DAMPING, BETTER, WORSE = 1e-2, 0.3, 4.0
 SMALLEST_DAMPING, LARGEST_DAMPING = 1e-9, 1e6
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What inverse kinematics found.
+    """Solution of inverse kinematics.
 
     Attributes:
         q: coordinates [..., nq], within the limits.
         position_error: distance from the target [...] [m].
-        rotation_error: angle from the target [...] [rad]; zero where no orientation was asked for.
+        rotation_error: angle from the target [...] [rad]; zero without a target orientation.
         success: both within the tolerances [...].
     """
 
@@ -41,14 +41,14 @@ class Solution:
 
 @dataclass(frozen=True)
 class FrameKinematics:
-    """A frame of a robot: where it is, how it moves, and how far the joints can go.
+    """Kinematics of one frame of a robot, and the ranges of its joints.
 
     Attributes:
         pose: from coordinates [rows, nq] to positions [rows, 3] and quaternions xyzw [rows, 4] of the frame.
         jacobian: from coordinates [rows, nq] to the frame's Jacobians along world axes [rows, 6, nv], angular first.
         integrate: coordinates [rows, nq] after a motion [rows, nv].
-        initial: coordinates from which tries begin where no others are given [nq].
-        ranges: how far the joints can go.
+        initial: default start of the tries [nq].
+        ranges: ranges of the joints.
     """
 
     pose: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -67,7 +67,9 @@ class Target:
     quaternion: torch.Tensor | None
 
     def error(self, q: torch.Tensor) -> torch.Tensor:
-        """What is missing, along world axes: rotation vector (if asked for), then displacement [rows, 6 or 3]."""
+        """Return the error along world axes: rotation vector (with a target orientation), then displacement [rows, 6 or
+        3].
+        """
         position, quaternion = self.frame.pose(q)
         missing = self.position - position
         if self.quaternion is None:
@@ -75,13 +77,15 @@ class Target:
         return torch.cat([rotation_between(quaternion, self.quaternion), missing], dim=-1)
 
     def jacobian(self, q: torch.Tensor) -> torch.Tensor:
-        """How the frame moves with the coordinates [rows, 6 or 3, nv]."""
+        """Return the Jacobian of the frame [rows, 6 or 3, nv]."""
         jacobian = self.frame.jacobian(q)
         return jacobian if self.quaternion is not None else jacobian[..., 3:, :]
 
 
 def rotation_between(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
-    """The rotation vector [..., 3] along world axes, of at most half a turn, from one quaternion xyzw to another."""
+    """Return the rotation vector [..., 3] along world axes, of at most half a turn, from one quaternion xyzw to
+    another.
+    """
     v, w = start[..., :3], start[..., 3:]
     u, s = end[..., :3], end[..., 3:]
     vector = w * u - s * v - torch.linalg.cross(u, v)
@@ -105,20 +109,20 @@ def inverse_kinematics(
     goal: tuple[float, float],
     seed: int,
 ) -> Solution:
-    """See :meth:`sim.torch.Robot.inverse_kinematics`.
+    """Solve inverse kinematics, see :meth:`sim.torch.Robot.inverse_kinematics`.
 
     Args:
-        frame: what is to reach the targets.
+        frame: the frame that is to reach the targets.
         position: targets [..., 3].
         quaternion: targets xyzw [..., 4], or None.
-        start: where the first try of each target begins [..., nq], or None.
+        start: start of the first try of each target [..., nq], or None.
         restarts: number of tries for each target.
-        iterations: most steps of each try.
+        iterations: maximum number of steps of each try.
         goal: tolerances of position [m] and rotation [rad].
         seed: of the random starts.
 
     Raises:
-        ModelError: for wrong arguments, without a try, and inside of ``torch.func.vmap``.
+        ModelError: for wrong arguments, zero restarts, and inside of ``torch.func.vmap``.
     """
     goal = checked_goal(restarts, iterations, goal, seed)
     target, first, batch = flat_target(frame, position, quaternion, start)
@@ -132,7 +136,7 @@ def inverse_kinematics(
         begin = frame.ranges.random(first, restarts, seed)
         q = solve(tries, begin.reshape(rows * restarts, nq), iterations, goal)
         distance, angle = errors(tries.error(q), tries)
-        # A tolerance of zero is replaced by one that can be divided by.
+        # A tolerance of zero is replaced by a small one, to avoid dividing by zero.
         least = torch.finfo(q.dtype).eps
         best = torch.maximum(distance / max(goal[0], least), angle / max(goal[1], least))
         best = best.reshape(rows, restarts).argmin(1)
@@ -150,22 +154,22 @@ def inverse_kinematics(
 
 
 def with_gradient_of_solution(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
-    """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
+    """Make solutions [rows, nq] differentiable in everything that their error [rows, 6 or 3] depends on."""
     with torch.no_grad():
         jacobian = target.frame.ranges.free_motion(q, target.jacobian(q))
         inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
-    # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
+    # Implicit function theorem: a zero Newton step whose derivative is that of the solution.
     step = (inverse @ error[..., None])[..., 0]
     return target.frame.integrate(q, step - step.detach())
 
 
 def checked_goal(restarts: int, iterations: int, goal: tuple[float, float], seed: int) -> tuple[float, float]:
-    """The tolerances as Python floats. Raises ModelError for options that inverse kinematics can't work with."""
+    """Return the tolerances as Python floats. Raises ModelError for invalid options."""
     if any(level.key() == TransformType.Vmap for level in torch._C._functorch.get_interpreter_stack() or ()):
-        raise ModelError("inverse_kinematics doesn't work inside of torch.func.vmap; give it the targets as a batch")
+        raise ModelError("inverse_kinematics doesn't work in torch.func.vmap; pass the targets as a batch")
     if not is_whole(restarts, 1):
         raise ModelError(
-            f"restarts is {restarts!r}; it must be at least 1, the try from the start itself, and a whole number"
+            f"restarts is {restarts!r}; it must be a whole number of at least 1 (the try from the start itself)"
         )
     if not is_whole(iterations, 0):
         raise ModelError(f"iterations is {iterations!r}; it must be a whole number, zero or more")
@@ -182,10 +186,10 @@ def checked_goal(restarts: int, iterations: int, goal: tuple[float, float], seed
 def flat_target(
     frame: FrameKinematics, position: torch.Tensor, quaternion: torch.Tensor | None, start: torch.Tensor | None
 ) -> tuple[Target, torch.Tensor, torch.Size]:
-    """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
+    """Flatten targets [..., 3] and [..., 4] and starts [..., nq] to rows, and return the shape of their batch.
 
     Raises:
-        ModelError: for a wrong shape, dtype or device, numbers that aren't finite, and a quaternion of zeros.
+        ModelError: for a wrong shape, dtype or device, non-finite numbers, and a zero quaternion.
     """
     wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, len(frame.initial))}
     shapes = {
@@ -209,7 +213,9 @@ def flat_target(
 
 
 def checked_shape(name: str, value: object, size: int, like: torch.Tensor) -> torch.Size:
-    """The shape of a finite tensor [..., size] of the dtype and device of another. Raises ModelError for all else."""
+    """Return the shape of a finite tensor [..., size] of the dtype and device of another. Raises ModelError for
+    anything else.
+    """
     if not isinstance(value, torch.Tensor):
         raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
     if value.dim() < 1 or value.shape[-1] != size:
@@ -220,14 +226,14 @@ def checked_shape(name: str, value: object, size: int, like: torch.Tensor) -> to
 
 
 def require_rows(name: str, good: torch.Tensor, problem: str) -> None:
-    """Raise ModelError, naming the first, if some rows of an argument [...] aren't good."""
+    """Raise ModelError naming the first row of an argument [...] that isn't good, if any."""
     if not bool(good.all()):
         first = (~good).nonzero()[0].tolist()
         raise ModelError(f"{name}{first or ''} {problem}")
 
 
 def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[float, float]) -> torch.Tensor:
-    """Improve coordinates [rows, nq] by damped least squares, without gradients; stops once all rows are there."""
+    """Improve coordinates [rows, nq] by damped least squares, without gradients; stops once all rows have converged."""
     frame = target.frame
     q = frame.ranges.within(start)
     damping = torch.full_like(q[:, :1], DAMPING)
@@ -239,7 +245,7 @@ def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[floa
         step = damped_step(jacobian, error, damping)
         moved = frame.ranges.within(frame.integrate(q, step))
         there = target.error(moved)
-        # A step that isn't finite makes nothing better, and the next one is damped more.
+        # A non-finite step is rejected, and the next one is damped more.
         better = (there.square().sum(-1) < error.square().sum(-1))[:, None]
         q, error = moved.where(better, q), there.where(better, error)
         damping = (damping * BETTER).where(better, damping * WORSE).clamp(SMALLEST_DAMPING, LARGEST_DAMPING)
@@ -247,19 +253,19 @@ def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[floa
 
 
 def damped_step(jacobian: torch.Tensor, error: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
-    """J' (J J' + damping 1)^-1 error [rows, nv]; not finite where rounding makes the matrix singular."""
+    """Return J' (J J' + damping 1)^-1 error [rows, nv]; not finite if rounding makes the matrix singular."""
     identity = torch.eye(jacobian.shape[-2], dtype=jacobian.dtype, device=jacobian.device)
     square = jacobian @ jacobian.transpose(-1, -2) + damping[..., None] * identity
     return (jacobian.transpose(-1, -2) @ torch.linalg.solve_ex(square, error[..., None])[0])[..., 0]
 
 
 def reached(error: torch.Tensor, target: Target, goal: tuple[float, float]) -> torch.Tensor:
-    """Whether each row is within the tolerances of position and rotation."""
+    """Return True for each row that is within the tolerances of position and rotation."""
     position, rotation = errors(error, target)
     return (position <= goal[0]) & (rotation <= goal[1])
 
 
 def errors(error: torch.Tensor, target: Target) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distance and angle of each row."""
+    """Return distance and angle of each row."""
     distance = error[..., -3:].norm(dim=-1)
     return distance, torch.zeros_like(distance) if target.quaternion is None else error[..., :3].norm(dim=-1)

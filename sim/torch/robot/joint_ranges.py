@@ -1,4 +1,4 @@
-"""How far the joints of a robot can go: coordinates within the limits, at them, and random ones.
+"""Ranges of a robot's joints: coordinates clamped to the limits, active limits, and random samples.
 
 The limits of spherical joints are those of :mod:`warp_kernels.constraints.limits`: with the unit quaternion (v, w),
 w not negative, and the joint's axis a, the swing is 2 atan2(|v - (v . a) a|, |(w, v . a)|), the twist
@@ -16,7 +16,7 @@ from sim.model.model import Model
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from warp_kernels.types import SPHERICAL
 
-# An angle this many units of rounding below its limit is at it.
+# An angle this many units of rounding below its limit counts as at the limit.
 ROUNDING = 64.0
 LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
 
@@ -27,9 +27,9 @@ class JointRanges:
 
     Attributes:
         lower, upper: limits of each degree of freedom [nv].
-        axis_dof, axis_q: degrees of freedom of axes, and their places in q [axes].
-        turn_q: places in q of each quaternion, those of free joints too [quaternions, 4].
-        ball_q, ball_dof: places of balls in q [balls, 4] and in qd [balls, 3].
+        axis_dof, axis_q: degrees of freedom of axes, and their indices in q [axes].
+        turn_q: indices in q of each quaternion, including those of free joints [quaternions, 4].
+        ball_q, ball_dof: indices of balls in q [balls, 4] and in qd [balls, 3].
         ball_axis: unit axes [balls, 3].
         ball_limit: largest swing, twist and whole rotation [balls, 3], infinite where there is none.
     """
@@ -45,7 +45,7 @@ class JointRanges:
     ball_limit: torch.Tensor
 
     def within(self, q: torch.Tensor) -> torch.Tensor:
-        """Coordinates [rows, nq] with those of axes and balls brought inside their limits."""
+        """Return coordinates [rows, nq] with those of axes and balls clamped to their limits."""
         result = q.clone()
         result[:, self.axis_q] = q[:, self.axis_q].clamp(self.lower[self.axis_dof], self.upper[self.axis_dof])
         if len(self.ball_q):
@@ -53,12 +53,13 @@ class JointRanges:
         return result
 
     def free_motion(self, q: torch.Tensor, jacobian: torch.Tensor, error: torch.Tensor | None = None) -> torch.Tensor:
-        """A Jacobian [rows, n, nv] without the motions that lead past a limit.
+        """Remove the motions that lead past a limit from a Jacobian [rows, n, nv].
 
         Args:
             q: coordinates within the limits [rows, nq].
-            jacobian: of what is to reach a target.
-            error: what it lacks [rows, n]; a limit counts only if this pushes against it. None: every limit counts.
+            jacobian: Jacobian of the task.
+            error: error of the task [rows, n]; a limit counts only if the error pushes against it. None: every limit
+                counts.
         """
         push = None if error is None else (jacobian * error[..., None]).sum(-2)
         result = jacobian.clone()
@@ -70,7 +71,7 @@ class JointRanges:
         return result
 
     def random(self, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
-        """Coordinates [rows, restarts, nq]: those given first [rows, nq], the others random.
+        """Return coordinates [rows, restarts, nq]: the given ones [rows, nq] first, then random ones.
 
         Axes are within their limits, see :func:`range_to_try`. Quaternions are uniform over all rotations, and free
         joints stay where they are.
@@ -87,7 +88,7 @@ class JointRanges:
         return result
 
     def _axes_at_limit(self, q: torch.Tensor, push: torch.Tensor | None) -> torch.Tensor:
-        """Whether each axis is at a limit that it is pushed against [rows, axes]."""
+        """Return True for each axis at a limit that it is pushed against [rows, axes]."""
         there = q[:, self.axis_q]
         lowest, highest = there <= self.lower[self.axis_dof], there >= self.upper[self.axis_dof]
         if push is None:
@@ -96,7 +97,7 @@ class JointRanges:
         return (lowest & (along < 0)) | (highest & (along > 0))
 
     def _free_turns(self, q: torch.Tensor, push: torch.Tensor | None) -> torch.Tensor:
-        """Projections of angular velocities onto those that no limit holds [rows, balls, 3, 3]."""
+        """Return projections of angular velocities onto those that no limit blocks [rows, balls, 3, 3]."""
         rotation = q[:, self.ball_q]
         rates = angle_rates(rotation, self.ball_axis)
         near = ROUNDING * torch.finfo(q.dtype).eps
@@ -109,7 +110,7 @@ class JointRanges:
 
 
 def joint_ranges(model: Model, lower: torch.Tensor, upper: torch.Tensor) -> JointRanges:
-    """Limits of a model's joints, with those of degrees of freedom [nv] given."""
+    """Return the ranges of a model's joints, with the given limits of degrees of freedom [nv]."""
     dof_q = np.asarray(model.dof_q)
     axes = np.flatnonzero(dof_q >= 0)
     quaternions = {link: JOINT_TYPES[code].quaternion for link, code in enumerate(model.joint_type)}
@@ -138,16 +139,16 @@ def joint_ranges(model: Model, lower: torch.Tensor, upper: torch.Tensor) -> Join
 
 
 def range_to_try(lower: torch.Tensor, upper: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bounds of the coordinates that are worth trying between limits, of a turn (or 2 π metres) at most.
+    """Return bounds of the coordinates to sample between limits: at most one turn (or 2 π metres) apart.
 
-    Where the limits are farther apart, it is the turn about zero, as far as they let it be.
+    Where the limits are farther apart, it is the turn about zero, clamped to the limits.
     """
     low = torch.maximum(lower, (upper - 2.0 * torch.pi).clamp(max=-torch.pi))
     return low, torch.minimum(upper, low + 2.0 * torch.pi)
 
 
 def rotation_angles(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
-    """Swing, twist without its sign, and whole angle of quaternions xyzw [..., 4] about axes [..., 3]: [..., 3]."""
+    """Return swing, unsigned twist, and whole angle of quaternions xyzw [..., 4] about axes [..., 3]: [..., 3]."""
     v, w = positive(rotation)
     along = (v * axis).sum(-1, keepdim=True)
     swing = torch.atan2((v - along * axis).norm(dim=-1, keepdim=True), torch.hypot(w, along))
@@ -155,24 +156,24 @@ def rotation_angles(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
 
 
 def angle_rates(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
-    """Unit angular velocities of the child, along its axes, that increase each of the angles most [..., 3, 3].
+    """Return the unit angular velocities of the child, along its axes, that increase each angle fastest [..., 3, 3].
 
-    They are zero where there is no such direction.
+    They are zero where no such direction exists.
     """
     v, w = positive(rotation)
     axis = axis.expand_as(v)
     along = (v * axis).sum(-1, keepdim=True)
     across = v - along * axis
-    # From the child's side, the swing about an axis that the twist has turned back.
+    # In the child's frame: the swing axis, turned back by the twist.
     swing = w * across + torch.linalg.cross(across, axis) * along
     twist = along.sign() * (w * (w * axis + torch.linalg.cross(axis, v)) + along * v)
     return torch.nn.functional.normalize(torch.stack([swing, twist, v], dim=-2), dim=-1)
 
 
 def limited_rotation(rotation: torch.Tensor, axis: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    """Quaternions [..., 4] whose swing, twist and whole angle are at most the limits [..., 3].
+    """Clamp swing, twist and whole angle of quaternions [..., 4] to limits [..., 3].
 
-    Swing and twist are shortened each on its own, then the whole rotation about its axis, which lessens both.
+    Swing and twist are reduced separately, then the whole rotation about its axis, which reduces both.
     """
     v, w = positive(torch.nn.functional.normalize(rotation, dim=-1))
     along = (v * axis).sum(-1, keepdim=True)
@@ -186,7 +187,7 @@ def limited_rotation(rotation: torch.Tensor, axis: torch.Tensor, limit: torch.Te
 
 
 def shortened(rotation: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    """Unit quaternions [..., 4] about the same axes, by angles of at most the limits [..., 1]."""
+    """Clamp the angles of unit quaternions [..., 4] to limits [..., 1], about the same axes."""
     v, w = positive(rotation)
     length = v.norm(dim=-1, keepdim=True)
     half = torch.atan2(length, w).minimum(limit / 2.0)
@@ -194,11 +195,11 @@ def shortened(rotation: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
 
 
 def turned_about(axis: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Unit quaternions of rotations about axes [..., 3] by twice the angles [..., 1]."""
+    """Return unit quaternions of rotations about axes [..., 3] by twice the angles [..., 1]."""
     return torch.cat([axis * half.sin(), half.cos()], dim=-1)
 
 
 def positive(rotation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Vector [..., 3] and scalar [..., 1] of the same rotation, the scalar not negative."""
+    """Return vector [..., 3] and scalar [..., 1] of the same rotation with a non-negative scalar."""
     rotation = torch.where(rotation[..., 3:] < 0, -rotation, rotation)
     return rotation[..., :3], rotation[..., 3:]

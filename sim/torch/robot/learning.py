@@ -1,4 +1,4 @@
-"""Single quantities of links and joints that are learnt, and their places in the parameters of a robot."""
+"""Learnt quantities of single links and joints, and their slices of a robot's parameters."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 
-# For each quantity the parameters that it belongs to, and the parametrisation used by default.
+# Parameters and default parametrisation of each quantity.
 OF_LINKS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
     "mass": (("mass",), Positive),
     "com": (("com",), Unconstrained),
@@ -44,13 +44,13 @@ Values = dict[str, torch.Tensor]
 
 
 def find_link(model: Model, name: str, quantity: str) -> int:
-    """The link that a quantity belongs to, by the link's name or that of the joint that carries it.
+    """Return the link that a quantity belongs to, by the link's name or that of the joint that carries it.
 
     Raises:
         ModelError: for an unknown quantity or name, and for a joint that has no such quantity.
     """
     if quantity not in QUANTITIES:
-        raise ModelError(f"unknown quantity '{quantity}'; what can be learnt is {', '.join(QUANTITIES)}")
+        raise ModelError(f"unknown quantity '{quantity}'; learnable quantities are {', '.join(QUANTITIES)}")
     if name in model.link_names:
         link = model.link(name)
     elif name in model.joint_names:
@@ -69,7 +69,7 @@ def find_link(model: Model, name: str, quantity: str) -> int:
 
 
 def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, quantity: str) -> Any:
-    """What a quantity is at the moment: a tensor, or mass, com and inertia for "inertial"."""
+    """Return the present value of a quantity: a tensor, or mass, com and inertia for "inertial"."""
     if quantity in OF_JOINTS:
         (name,) = OF_JOINTS[quantity][0]
         value = values[name][model.dofs_of(link)]
@@ -85,7 +85,7 @@ def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, q
 
 @in_own_precision
 def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module], values: Values) -> Values:
-    """Parameters with the learnt quantities in their places, the others as they are.
+    """Return parameters with the learnt quantities inserted, and the others unchanged.
 
     Args:
         model: the model.
@@ -93,7 +93,7 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
         values: parameters ``[n, ...]`` by name.
 
     Raises:
-        ModelError: if a module gives another number of values, shape, dtype or device, or a parameter has a value for
+        ModelError: if a module gives a wrong number of values, shape, dtype or device, or a parameter has a value for
             each row.
     """
     rows: dict[str, dict[int, torch.Tensor]] = defaultdict(dict)
@@ -130,7 +130,9 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
 
 
 def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """What a module gives, in the shape of the present value; it must have its number of entries, dtype and device."""
+    """Reshape a module's value to the present one's shape. Raises ModelError for a wrong number of entries, dtype or
+    device.
+    """
     module = _module(model, link, quantity)
     if not isinstance(value, torch.Tensor) or value.numel() != like.numel():
         found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__

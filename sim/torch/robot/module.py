@@ -1,4 +1,4 @@
-"""A model as a module of PyTorch: names, limits and parameters, and what of them is learnt."""
+"""Robot model as a PyTorch module: names, limits, parameters and learnt quantities."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ class RobotModule(torch.nn.Module):
 
     Args:
         model: the model.
-        source: the file that it came from, None for none.
+        source: the file that it came from, or None.
         dtype: torch.float32 or torch.float64.
-        device: where the parameters lie at first.
+        device: initial device of the parameters.
     """
 
     mass: torch.Tensor
@@ -103,7 +103,7 @@ class RobotModule(torch.nn.Module):
         return tuple(frame.name for frame in self.model.frames)
 
     def initial_coordinates(self) -> torch.Tensor:
-        """The model's initial coordinates [nq]; quaternions are of unit length."""
+        """Return the model's initial coordinates [nq]; quaternions are of unit length."""
         return torch.tensor(self.model.q0, dtype=self._like.dtype, device=self._like.device)
 
     def learn(self, *names: str) -> Self:
@@ -133,16 +133,16 @@ class RobotModule(torch.nn.Module):
             quantity: "mass", "com" (or "centre_of_mass"), "inertia", "inertial" (these three together), "translation"
                 or "rotation" of the joint's placement, "damping", "friction" (or "friction_loss", dry friction),
                 "armature", "stiffness" or "rest_position".
-            module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value, for
-                "rotation" a quaternion xyzw, for "inertial" mass, com and inertia. Default: Positive, Unconstrained,
+            module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value (for
+                "rotation" a quaternion xyzw, for "inertial" mass, com and inertia). Default: Positive, Unconstrained,
                 PositiveDefinite, PhysicalInertia or Rotation, depending on the quantity.
 
         Returns:
             the module, which is now a part of the robot: its parameters are the robot's.
 
         Raises:
-            ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape, and
-                for a parameter with a value for each row.
+            ModelError: for an unknown name or quantity, a value that the parametrisation can't represent, a wrong
+                shape, and for a parameter with a value for each row.
         """
         quantity = QUANTITY_ALIASES.get(quantity, quantity)
         link = find_link(self.model, name, quantity)
@@ -172,7 +172,7 @@ class RobotModule(torch.nn.Module):
         return self.learn_quantity(name, quantity, module)
 
     def learnable(self, name: str, quantity: str) -> torch.nn.Module:
-        """The module that :meth:`learn_quantity` put in. Raises ModelError if there is none."""
+        """Return the module that :meth:`learn_quantity` registered. Raises ModelError if there is none."""
         quantity = QUANTITY_ALIASES.get(quantity, quantity)
         key = f"{quantity}_{find_link(self.model, name, quantity)}"
         if key not in self.learnt:
@@ -180,10 +180,10 @@ class RobotModule(torch.nn.Module):
         return self.learnt[key]
 
     def set_values(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Give parameters new values [n, ...]. Single quantities that were learnt of them stay as they are then.
+        """Set parameters to new values [n, ...]. Quantities that were learnt of them stay at these values.
 
         Raises:
-            ModelError: for an unknown name, another shape than the model's, and a parameter with a value for each row.
+            ModelError: for an unknown name, a shape other than the model's, and a parameter with a value for each row.
         """
         given = {self._parameter(name): value for name, value in values.items()}
         for each in (given, {name: getattr(self, name) for name in given}):
@@ -198,22 +198,22 @@ class RobotModule(torch.nn.Module):
                 getattr(self, name).copy_(value)
 
     def save_urdf(self, path: str | os.PathLike[str]) -> None:
-        """Write the robot as a URDF file: the file that it came from, with the present values.
+        """Write the robot as a URDF file: its source file with the present values.
 
-        Only elements whose values have changed are touched. URDF has a place for masses, centres of mass, inertias,
-        placements of joints, damping and dry friction. Meshes keep their file names, which may be relative to the
-        place of the old file.
+        Only elements whose values have changed are edited. URDF can hold masses, centres of mass, inertias, placements
+        of joints, damping and dry friction. Meshes keep their file names, which may be relative to the folder of the
+        source file.
 
         Args:
             path: the file to write.
 
         Raises:
             ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, for a parameter with a
-                value for each row, for a change that URDF has no place for, and for values that couldn't be read
-                again, such as a negative damping. Then nothing is written.
+                value for each row, for a change that URDF can't hold, and for values that the reader would reject, such
+                as a negative damping. Nothing is written then.
         """
         if self._source is None:
-            raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
+            raise ModelError("the robot was made from a model, so there is no URDF file to edit; make it from a file")
         with torch.no_grad():
             tensors = {name: self.value(name) for name in dynamics_parameters(self.model)}
         check_shared(self.model, tensors, "a file")
@@ -225,11 +225,11 @@ class RobotModule(torch.nn.Module):
         update_urdf(self._source, path, self.model, {name: (before[name], values[name]) for name in values})
 
     def value(self, name: str) -> torch.Tensor:
-        """A parameter as the methods see it [n, ...], with the quantities that are learnt."""
+        """Return a parameter as the methods see it [n, ...], with the quantities that are learnt."""
         return self._values((self._parameter(name),))[0]
 
     def _values(self, names: Sequence[str]) -> list[torch.Tensor]:
-        # Faster than getattr, which finds what is in these dictionaries last.
+        # Faster than getattr, which searches these dictionaries last.
         stored: dict[str, Any] = {**self._parameters, **self._buffers}
         values = [stored[name] if name in stored else getattr(self, name) for name in names]
         if "learnt" not in self._modules or not self._modules["learnt"]:
@@ -240,17 +240,21 @@ class RobotModule(torch.nn.Module):
 
     @not_compiled("numbers of parameters are outside of what torch.compile can see")
     def _require_masses(self) -> None:
-        """Look until all links have a mass; inside of a transform of torch.func there are no numbers to look at."""
+        """Check, until it succeeds, that all links have a mass; in a transform of torch.func there are no values to
+        check.
+        """
         mass = self.value("mass")
-        # The call refuses another shape by name.
+        # The call rejects a wrong shape by name.
         if not torch._C._are_functorch_transforms_active() and mass.shape[-1:] == self.model.parameters["mass"].shape:
             check_masses(self.model, mass.numpy(force=True))
             self._weighed = True
 
     @not_compiled("numbers of parameters are outside of what torch.compile can see")
     def _require_regular_mass_matrix(self) -> None:
-        """Look once, at the first call that divides by it; what a parameter becomes later is its owner's affair."""
-        # Inside of a transform of torch.func the parameters have no numbers to look at.
+        """Check the mass matrix once, at the first call that inverts it; later changes of a parameter aren't
+        checked.
+        """
+        # In a transform of torch.func the parameters have no values to check.
         if torch._C._are_functorch_transforms_active():
             return
         if not self._weighed:
@@ -258,20 +262,22 @@ class RobotModule(torch.nn.Module):
         values = dict(zip(DECISIVE, self._values(DECISIVE), strict=True))
         own = self.model.parameters
         if any(value.shape[-own[name].ndim :] != own[name].shape for name, value in values.items()):
-            return  # the call refuses them by name
+            return  # the call rejects them by name
         check_mass_matrix(self.model, {name: value.numpy(force=True) for name, value in values.items()}, dt=0.0)
         self._regular = True
 
     @property
     def _like(self) -> torch.Tensor:
-        """The parameter whose dtype and device are the robot's."""
+        """Parameter that defines the robot's dtype and device."""
         mass = self._buffers.get("mass")
         return self.mass if mass is None else mass
 
     def _parameter(self, name: str) -> str:
-        """A parameter's own name. Raises ModelError for an unknown one."""
+        """Return a parameter's canonical name. Raises ModelError for an unknown one."""
         if not isinstance(name, str):
-            raise ModelError(f"{name!r} is no name of a parameter; give names one by one, such as 'mass', 'com'")
+            raise ModelError(
+                f"{name!r} is not a parameter's name; pass names as separate arguments, such as 'mass', 'com'"
+            )
         name = PARAMETER_ALIASES.get(name, name)
         names = dynamics_parameters(self.model)
         if name not in names:
@@ -279,5 +285,5 @@ class RobotModule(torch.nn.Module):
         return name
 
     def extra_repr(self) -> str:
-        """One line for ``repr``."""
+        """Return the module's settings on one line, for ``repr``."""
         return f"{self.model.num_links} links, nq={self.nq}, nv={self.nv}, {self._like.dtype}, {self._like.device}"

@@ -9,7 +9,7 @@ from sim.model.checks import number
 
 
 class Parametrisation(torch.nn.Module):
-    """A value as a function of free parameters: ``forward()`` gives it.
+    """A value as a function of free parameters, returned by ``forward()``.
 
     Example:
         >>> import torch
@@ -27,7 +27,7 @@ class Parametrisation(torch.nn.Module):
     """
 
     def start(self, value: torch.Tensor) -> None:
-        """Choose the parameters so that ``forward()`` is ``value``. Raises ModelError if none give it."""
+        """Set the parameters so that ``forward()`` returns ``value``. Raises ModelError if none do."""
         raise NotImplementedError
 
 
@@ -44,11 +44,11 @@ class Unconstrained(Parametrisation):
     """
 
     def start(self, value: torch.Tensor) -> None:
-        """See :class:`Parametrisation`."""
+        """Set the parameters, see :class:`Parametrisation`."""
         self.value = torch.nn.Parameter(value.clone())
 
     def forward(self) -> torch.Tensor:
-        """The value."""
+        """Return the value."""
         return self.value
 
 
@@ -56,7 +56,7 @@ class Positive(Parametrisation):
     """Numbers above a minimum: ``minimum + exp(free)``.
 
     Args:
-        minimum: what they stay above.
+        minimum: exclusive lower bound.
 
     Example:
         >>> import torch
@@ -72,13 +72,13 @@ class Positive(Parametrisation):
         self.minimum = number("Positive", "minimum", minimum)
 
     def start(self, value: torch.Tensor) -> None:
-        """See :class:`Parametrisation`."""
+        """Set the parameters, see :class:`Parametrisation`."""
         if not bool((value > self.minimum).all()):
             raise ModelError(f"its value {value.tolist()} is not above {self.minimum}; set it first")
         self.free = torch.nn.Parameter((value - self.minimum).log())
 
     def forward(self) -> torch.Tensor:
-        """The value."""
+        """Return the value."""
         return self.minimum + self.free.exp()
 
 
@@ -98,16 +98,16 @@ class PositiveDefinite(Parametrisation):
     """
 
     def start(self, value: torch.Tensor) -> None:
-        """See :class:`Parametrisation`."""
+        """Set the parameters, see :class:`Parametrisation`."""
         self.free = torch.nn.Parameter(log_cholesky(value))
 
     def forward(self) -> torch.Tensor:
-        """The value."""
+        """Return the value."""
         return from_log_cholesky(self.free)
 
 
 class PhysicalInertia(Parametrisation):
-    """Mass, centre of mass and inertia of a body that can exist: no principal moment above the sum of the other two.
+    """Mass, centre of mass and inertia of a physical body: no principal moment above the sum of the other two.
 
     The free numbers are the log-Cholesky form of the pseudo-inertia, 4x4 and positive definite (Rucker and Wensing,
     *Smooth parameterization of rigid-body inertia*, 2022).
@@ -124,18 +124,20 @@ class PhysicalInertia(Parametrisation):
     """
 
     def start(self, value: Any) -> None:
-        """``value``: mass, centre of mass [3], inertia about it [3, 3]. See :class:`Parametrisation`."""
+        """Set the parameters from mass, centre of mass [3] and inertia about it [3, 3]. See
+        :class:`Parametrisation`.
+        """
         self.free = torch.nn.Parameter(log_cholesky(pseudo_inertia(*value)))
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mass, centre of mass [3] and inertia about it [3, 3]."""
+        """Return mass, centre of mass [3] and inertia about it [3, 3]."""
         return body_of_pseudo_inertia(from_log_cholesky(self.free))
 
 
 class Rotation(Parametrisation):
     """A rotation by a free vector v before the one at the start: the quaternion ``start * (v / 2, 1)``, normalised.
 
-    It reaches every rotation but those half a turn away, and turns by v where v is small.
+    It represents every rotation but those half a turn away; for small v the rotation vector is v.
 
     Example:
         >>> import torch
@@ -148,13 +150,13 @@ class Rotation(Parametrisation):
     """
 
     def start(self, value: torch.Tensor) -> None:
-        """See :class:`Parametrisation`. Four zeros stand for no turn."""
+        """Set the parameters, see :class:`Parametrisation`. Four zeros give the identity."""
         unit = value / value.norm() if bool(value.any()) else value.new_tensor([0.0, 0.0, 0.0, 1.0])
         self.register_buffer("origin", unit)
         self.free = torch.nn.Parameter(torch.zeros(3, dtype=value.dtype, device=value.device))
 
     def forward(self) -> torch.Tensor:
-        """Quaternion xyzw, of unit length."""
+        """Return a unit quaternion xyzw."""
         origin = self.origin
         assert isinstance(origin, torch.Tensor)
         v, w = origin[:3], origin[3]
@@ -164,10 +166,10 @@ class Rotation(Parametrisation):
 
 
 def pseudo_inertia(mass: torch.Tensor, com: torch.Tensor, inertia: torch.Tensor) -> torch.Tensor:
-    """The pseudo-inertia [4, 4] of a body: second and first moments of its mass, and its mass.
+    """Return the pseudo-inertia [4, 4] of a body: second and first moments of its mass, and its mass.
 
     Args:
-        mass: of the body [kg].
+        mass: mass of the body [kg].
         com: its centre of mass [3], m.
         inertia: about that [3, 3], kg m^2.
     """
@@ -178,7 +180,7 @@ def pseudo_inertia(mass: torch.Tensor, com: torch.Tensor, inertia: torch.Tensor)
 
 
 def body_of_pseudo_inertia(pseudo: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mass [...], centre of mass [..., 3] and inertia about it [..., 3, 3] of pseudo-inertias [..., 4, 4]."""
+    """Return mass [...], centre of mass [..., 3] and inertia about it [..., 3, 3] of pseudo-inertias [..., 4, 4]."""
     mass = pseudo[..., 3, 3]
     com = pseudo[..., :3, 3] / mass[..., None]
     spread = pseudo[..., :3, :3] - mass[..., None, None] * com[..., :, None] * com[..., None, :]
@@ -187,7 +189,7 @@ def body_of_pseudo_inertia(pseudo: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 
 def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
-    """The lower Cholesky factor of a matrix, with the logarithm of its diagonal.
+    """Return the lower Cholesky factor of a matrix, with the logarithm of its diagonal.
 
     Raises:
         ModelError: if the matrix isn't positive definite.
@@ -202,13 +204,15 @@ def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
-    """Positive definite matrices from any square ones [..., n, n], whose entries above the diagonal are ignored."""
+    """Return positive definite matrices from any square ones [..., n, n], whose entries above the diagonal are
+    ignored.
+    """
     factor = below_diagonal(free) + torch.diag_embed(free.diagonal(dim1=-2, dim2=-1).exp())
     return factor @ factor.mT
 
 
 def below_diagonal(matrix: torch.Tensor) -> torch.Tensor:
-    """The entries of matrices [..., n, n] below their diagonals, zero elsewhere.
+    """Return the entries of matrices [..., n, n] below their diagonals, zero elsewhere.
 
     ``torch.tril`` wakes all threads of OpenMP even for a matrix of 4x4, which takes milliseconds on busy cores.
     """

@@ -1,4 +1,4 @@
-"""Robot: kinematics and dynamics of a model as a module of PyTorch."""
+"""Robot: kinematics and dynamics of a model as a PyTorch module."""
 
 import math
 import os
@@ -62,16 +62,16 @@ Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
 
 
 class Robot(RobotModule):
-    """Kinematics and dynamics of a model, batched and differentiable, without contact and time.
+    """Kinematics and dynamics of a model, batched and differentiable, without contact and time integration.
 
     All methods take tensors of any leading batch shape, none included, broadcast against each other; they are of the
     robot's dtype and on its device. Conventions are those of ``docs/conventions.md``: SI units, quaternions xyzw,
-    spatial vectors angular first. Each call computes what it returns and nothing else, returns new memory, and keeps a
-    copy of what its gradient needs, so that editing an argument afterwards changes nothing.
+    spatial vectors angular first. Each call computes only what it returns, returns new memory, and keeps a copy of what
+    its gradient needs, so that editing an argument afterwards changes nothing.
 
     Gradients are of first order, in all tensors and in the parameters; a second derivative raises. ``torch.func.vmap``,
     ``grad``, ``vjp`` and ``jacrev`` work, forward mode raises. Only inverse kinematics has no
-    ``vmap``: it takes its targets as a batch. ``torch.compile`` leaves a call out of its graphs.
+    ``vmap``: it takes its targets as a batch. ``torch.compile`` breaks its graph at a call.
 
     The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
     ``rest_position``, ``friction_loss``, ``gravity``; see :data:`sim.model.parameters.PARAMETERS`) are buffers,
@@ -82,19 +82,19 @@ class Robot(RobotModule):
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
         dtype: torch.float32 or torch.float64, or its name. Default: that of the model, torch's default for a file.
-        device: where the parameters lie at first; a device of torch or of Warp, or its name.
+        device: initial device of the parameters; a device of torch or of Warp, or its name.
         options: for a file, those of :func:`sim.load`. Geometry isn't read unless asked for, links joined by fixed
             joints stay links of their own, so that their parameters can be learnt, and joints that mimic are read.
 
     Attributes:
-        model: what the robot was at first.
-        learnt: modules of single quantities that are learnt, see :meth:`learn_quantity`.
-        lower_limit, upper_limit: of each degree of freedom [nv], infinite where there is none [rad or m].
+        model: the robot's original model.
+        learnt: modules of learnt quantities, see :meth:`learn_quantity`.
+        lower_limit, upper_limit: of each degree of freedom [nv], infinite without a limit [rad or m].
         velocity_limit, effort_limit: largest speed and force that the file gives [nv].
 
     Raises:
-        ModelError: for a wrong shape, dtype, device or name, for a model without links, and by dynamics for links that
-            came without inertial data.
+        ModelError: for a wrong shape, dtype, device or name, for a model without links, and in dynamics for links
+            without inertial data.
 
     Example:
         >>> import torch
@@ -134,11 +134,11 @@ class Robot(RobotModule):
     # ---- kinematics --------------------------------------------------------------------------------------------
 
     def forward(self, q: torch.Tensor, frame: Frames = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """:meth:`forward_kinematics`."""
+        """Call :meth:`forward_kinematics`."""
         return self.forward_kinematics(q, frame)
 
     def forward_kinematics(self, q: torch.Tensor, frame: Frames = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Poses of frames in the world.
+        """Compute poses of frames in the world.
 
         Args:
             q: joint coordinates [..., nq].
@@ -153,25 +153,27 @@ class Robot(RobotModule):
         return position, quaternion
 
     def forward_kinematics_matrix(self, q: torch.Tensor, frame: Frames = None) -> torch.Tensor:
-        """Poses of frames in the world as homogeneous matrices [..., 4, 4], or [..., frames, 4, 4]."""
+        """Compute poses of frames in the world as homogeneous matrices [..., 4, 4], or [..., frames, 4, 4]."""
         return self._of_frames("matrix", matrix_operation, frame, q=q)
 
     def jacobian(
         self, q: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
     ) -> torch.Tensor:
-        """Jacobians of frames [..., 6, nv], or [..., frames, 6, nv]: ``jacobian @ qd`` is :meth:`frame_velocity`."""
+        """Compute Jacobians of frames [..., 6, nv], or [..., frames, 6, nv]: ``jacobian @ qd`` is
+        :meth:`frame_velocity`.
+        """
         return self._of_frames("jacobian", jacobian_operation, frame, reference, q=q)
 
     def jacobian_derivative(
         self, q: torch.Tensor, qd: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
     ) -> torch.Tensor:
-        """Time derivative of :meth:`jacobian` in motion with qd, of the same shape."""
+        """Compute the time derivative of :meth:`jacobian` in motion with qd, of the same shape."""
         return self._of_frames("jacobian derivative", jacobian_derivative_operation, frame, reference, q=q, qd=qd)
 
     def frame_velocity(
         self, q: torch.Tensor, qd: torch.Tensor, frame: Frames = None, reference: str = "local_world_aligned"
     ) -> torch.Tensor:
-        """Spatial velocities of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_velocities`."""
+        """Compute spatial velocities of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_velocities`."""
         return self._of_frames("velocity", velocity_operation, frame, reference, q=q, qd=qd)
 
     def frame_acceleration(
@@ -182,7 +184,7 @@ class Robot(RobotModule):
         frame: Frames = None,
         reference: str = "local_world_aligned",
     ) -> torch.Tensor:
-        """Accelerations of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_accelerations`."""
+        """Compute accelerations of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_accelerations`."""
         return self._of_frames("acceleration", acceleration_operation, frame, reference, q=q, qd=qd, qdd=qdd)
 
     def link_velocities(
@@ -192,7 +194,7 @@ class Robot(RobotModule):
         frames: Frames = None,
         reference: str = "local_world_aligned",
     ) -> torch.Tensor:
-        """Alias of :meth:`frame_velocity` with the name and arguments of :func:`sim.link_velocities`."""
+        """Call :meth:`frame_velocity`; an alias with the name and arguments of :func:`sim.link_velocities`."""
         return self.frame_velocity(q, qd, frames, reference)
 
     def link_accelerations(
@@ -203,7 +205,7 @@ class Robot(RobotModule):
         frames: Frames = None,
         reference: str = "local_world_aligned",
     ) -> torch.Tensor:
-        """Alias of :meth:`frame_acceleration` with the name and arguments of :func:`sim.link_accelerations`."""
+        """Call :meth:`frame_acceleration`; an alias with the name and arguments of :func:`sim.link_accelerations`."""
         return self.frame_acceleration(q, qd, qdd, frames, reference)
 
     @not_compiled("kernels of Warp are launched outside of what torch.compile can see")
@@ -217,25 +219,25 @@ class Robot(RobotModule):
         max_distance: float = math.inf,
         **parameters: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What rays meet first; see :func:`sim.cast_rays`.
+        """Cast rays and return their first hits; see :func:`sim.cast_rays`.
 
         Args:
             q: joint coordinates [..., nq].
-            origin: where rays start, in the world [..., rays, 3], m.
+            origin: start points of the rays in the world [..., rays, 3], m.
             direction: of the rays, in the world [..., rays, 3], of any length.
-            targets: which geometries they meet.
-            max_distance: what is farther away isn't met [m].
+            targets: geometries that the rays can hit.
+            max_distance: length of the rays [m].
             **parameters: ``geometry_placement``, ``geometry_size`` and ``height``, of the model's shape or with one
                 value for each row of the batch; those of the model where they aren't given.
 
         Returns:
-            distance [..., rays], infinite for nothing; index of the geometry [..., rays], int64, -1 for nothing;
-            outward unit normal of the surface [..., rays, 3], zero for nothing.
+            distance [..., rays], infinite without a hit; index of the geometry [..., rays], int64, -1 without; outward
+            unit normal of the surface [..., rays, 3], zero without.
         """
         if origin.dim() < 2 or origin.shape[-1] != 3 or origin.shape[-2:] != direction.shape[-2:]:
             raise ModelError(
-                f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together; "
-                "both must be [..., rays, 3]"
+                f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't match; both "
+                "must be [..., rays, 3]"
             )
         rays, farthest = origin.shape[-2], one_number("max_distance", max_distance)
         poses = torch.cat(self.forward_kinematics(q), dim=-1)
@@ -255,12 +257,12 @@ class Robot(RobotModule):
         max_distance: float = math.inf,
         **parameters: torch.Tensor,
     ) -> GeometryDistances[torch.Tensor]:
-        """Distances, nearest points and normals of pairs of geometries; see :func:`sim.geometry_distances`.
+        """Compute distances, nearest points and normals of pairs of geometries; see :func:`sim.geometry_distances`.
 
         Args:
             q: joint coordinates [..., nq].
             pairs: of geometries, by name or index in ``model.geometries``.
-            max_distance: pairs as far apart as this or farther have this distance, and zeros for the rest [m].
+            max_distance: upper bound of the distances [m]; pairs at the bound have zero points and normals.
             **parameters: ``geometry_placement`` and ``geometry_size``, as for :meth:`cast_rays`.
 
         Returns:
@@ -276,15 +278,17 @@ class Robot(RobotModule):
         return GeometryDistances(distance[..., 0], point_a, point_b, normal)
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
-        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], which has no gradient."""
+        """Return coordinates [..., nq] after moving with constant velocity for the time dt [s], which has no
+        gradient.
+        """
         qd = over_a_second(qd, one_number("dt", dt))
         return self._call("integrate", lambda: integrate_operation(self.model, 1.0), q=q, qd=qd)[0]
 
     def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
-        """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
+        """Return the velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
         return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)[0]
 
-    @not_compiled("numbers decide when a search ends, outside of what torch.compile can see")
+    @not_compiled("the end of the search depends on values, which torch.compile can't trace")
     def inverse_kinematics(
         self,
         frame: str,
@@ -298,26 +302,27 @@ class Robot(RobotModule):
         rotation_tolerance: float = 1e-3,
         seed: int = 0,
     ) -> Solution:
-        """Coordinates that bring a frame to targets, within the limits, by damped least squares from several starts.
+        """Find coordinates that bring a frame to targets, within the limits, by damped least squares from several
+        starts.
 
-        The solution is differentiable in the targets and in the placements of joints where it was found (``success``):
-        by the implicit function theorem, with the smallest change of the coordinates that follows the target. Joints
-        at a limit stay there.
+        Where it was found (``success``), the solution is differentiable in the targets and in the placements of joints:
+        by the implicit function theorem, with the smallest change of the coordinates that follows the target. Joints at
+        a limit stay there.
 
         Args:
             frame: name of the frame.
             position: targets in the world [..., 3] [m].
-            quaternion: targets xyzw [..., 4]; None for any orientation.
-            start: where the first try begins [..., nq], broadcast against the targets; default initial_coordinates().
-            restarts: number of tries for each target, all but the first from random coordinates, with free joints where
-                they start. More than one need placements of joints that all rows share.
-            iterations: most steps of each try.
-            position_tolerance: distance at which a try is good enough [m]; with zero, all iterations are made.
-            rotation_tolerance: angle at which it is [rad].
-            seed: of the random starts; the same one gives the same result.
+            quaternion: targets xyzw [..., 4]. Default: any orientation.
+            start: start of the first try [..., nq], broadcast against the targets. Default: initial_coordinates().
+            restarts: number of tries for each target, all but the first from random coordinates, with free joints as in
+                start. More than one requires joint placements that all rows share.
+            iterations: maximum number of steps of each try.
+            position_tolerance: distance at which a try has converged [m]; zero runs all iterations.
+            rotation_tolerance: angle at which it has converged [rad].
+            seed: seed of the random starts; the same one gives the same result.
 
         Returns:
-            the best of the tries, with its errors and whether it is within the tolerances.
+            the best of the tries, with its errors and success, True within the tolerances.
         """
         self.model.frame(frame)  # raises for an unknown one
         kinematics = FrameKinematics(
@@ -344,10 +349,11 @@ class Robot(RobotModule):
         *,
         passive: bool = True,
     ) -> torch.Tensor:
-        """Joint forces [..., nv] that produce an acceleration, armature, damping, springs and dry friction included.
+        """Compute joint forces [..., nv] that produce an acceleration, including armature, damping, springs and dry
+        friction.
 
-        Dry friction is that of a joint in motion, ``friction_loss sign(qd)``, and none at rest, where any force up to
-        ``friction_loss`` may hold; see :mod:`sim.dynamics.dynamics`.
+        Dry friction is ``friction_loss sign(qd)`` in motion and zero at rest, where the actual force is undetermined up
+        to ``friction_loss``; see :mod:`sim.dynamics.dynamics`.
 
         Args:
             q: joint coordinates [..., nq].
@@ -355,8 +361,8 @@ class Robot(RobotModule):
             qdd: joint accelerations [..., nv].
             wrench: external moment [N m], then force [N], as a dictionary from names of frames to [..., 6]; or on each
                 link, about its origin along world axes [..., num_links, 6].
-            reference: where and along which axes the wrenches of a dictionary are; see :func:`sim.link_wrenches`.
-            passive: whether damping, springs, dry friction and gravity compensation count. Without them the result is
+            reference: point and axes of the wrenches of a dictionary; see :func:`sim.link_wrenches`.
+            passive: include damping, springs, dry friction and gravity compensation. Without them the result is
                 that of Pinocchio's ``rnea``: ``mass_matrix(q) @ qdd + bias_forces(q, qd)``, less the wrenches.
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
@@ -374,7 +380,7 @@ class Robot(RobotModule):
         *,
         passive: bool = True,
     ) -> torch.Tensor:
-        """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`.
+        """Compute joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`.
 
         Without ``passive`` forces the result is that of Pinocchio's ``aba``.
 
@@ -389,52 +395,54 @@ class Robot(RobotModule):
         return self._dynamics(key, make, q=q, qd=qd, tau=tau, **on_links)
 
     def mass_matrix(self, q: torch.Tensor) -> torch.Tensor:
-        """Joint-space mass matrix, armature included [..., nv, nv]."""
+        """Compute the joint-space mass matrix, armature included [..., nv, nv]."""
         return self._dynamics("mass matrix", lambda: mass_matrix_operation(self.model), q=q)
 
     def mass_matrix_inverse(self, q: torch.Tensor) -> torch.Tensor:
-        """Inverse of the joint-space mass matrix [..., nv, nv]."""
+        """Compute the inverse of the joint-space mass matrix [..., nv, nv]."""
         if not self._regular:
             self._require_regular_mass_matrix()
         return self._dynamics("mass matrix inverse", lambda: mass_matrix_inverse_operation(self.model), q=q)
 
     def gravity_forces(self, q: torch.Tensor) -> torch.Tensor:
-        """Joint forces that hold the robot still against gravity [..., nv]."""
+        """Compute the joint forces that balance gravity [..., nv]."""
         return self._dynamics("gravity", lambda: gravity_operation(self.model), q=q)
 
     def coriolis_forces(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """Joint forces against Coriolis and centrifugal effects [..., nv]."""
+        """Compute the joint forces of Coriolis and centrifugal effects [..., nv]."""
         return self._dynamics("coriolis", lambda: coriolis_operation(self.model), q=q, qd=qd)
 
     def bias_forces(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """The sum of :meth:`gravity_forces` and :meth:`coriolis_forces` [..., nv], in one pass; no passive forces."""
+        """Compute the sum of :meth:`gravity_forces` and :meth:`coriolis_forces` [..., nv], in one pass; no passive
+        forces.
+        """
         return self._dynamics("bias", lambda: bias_operation(self.model), q=q, qd=qd)
 
     def centre_of_mass(self, q: torch.Tensor) -> torch.Tensor:
-        """Centre of mass of all links that move, in the world [..., 3]."""
+        """Compute the centre of mass of all moving links in the world [..., 3]."""
         return self._dynamics("centre of mass", lambda: centre_of_mass_operation(self.model), q=q)
 
     def centre_of_mass_jacobian(self, q: torch.Tensor) -> torch.Tensor:
-        """Jacobian of the centre of mass [..., 3, nv]."""
+        """Compute the Jacobian of the centre of mass [..., 3, nv]."""
         return self._dynamics("centre of mass jacobian", lambda: centre_of_mass_jacobian_operation(self.model), q=q)
 
     def centroidal_momentum(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """Momentum about the centre of mass along world axes, angular first [..., 6]."""
+        """Compute the momentum about the centre of mass along world axes, angular first [..., 6]."""
         return self._dynamics("momentum", lambda: centroidal_momentum_operation(self.model), q=q, qd=qd)
 
     def centroidal_momentum_matrix(self, q: torch.Tensor) -> torch.Tensor:
-        """The matrix that takes qd to :meth:`centroidal_momentum` [..., 6, nv]."""
+        """Compute the matrix that maps qd to :meth:`centroidal_momentum` [..., 6, nv]."""
         return self._dynamics("momentum matrix", lambda: centroidal_momentum_matrix_operation(self.model), q=q)
 
     def kinetic_energy(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """Kinetic energy of links and rotors [...] [J]."""
+        """Compute the kinetic energy of links and rotors [...] [J]."""
         return self._dynamics("kinetic energy", lambda: kinetic_energy_operation(self.model), q=q, qd=qd)
 
     def potential_energy(self, q: torch.Tensor) -> torch.Tensor:
-        """Potential energy of gravity and springs [...] [J]."""
+        """Compute the potential energy of gravity and springs [...] [J]."""
         return self._dynamics("potential energy", lambda: potential_energy_operation(self.model), q=q)
 
-    # ---- how it is called --------------------------------------------------------------------------------------
+    # ---- calls -------------------------------------------------------------------------------------------------
 
     def _of_frames(
         self,
@@ -444,13 +452,15 @@ class Robot(RobotModule):
         reference: str | None = None,
         **inputs: torch.Tensor,
     ) -> torch.Tensor:
-        """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
+        """Run an operation on frames, ``make(model, names, reference)``; drops the frame dimension for a single
+        frame.
+        """
         (names, single), further = self._names(frame), () if make is matrix_operation else (reference,)
         key = (name, names, single, *map(reference_code, further))
         return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)[0]
 
     def _names(self, frame: Frames) -> tuple[tuple[str, ...], bool]:
-        """Names of frames, and whether it is a single one."""
+        """Return names of frames, and True for a single one."""
         if isinstance(frame, str):
             return (frame,), True
         return self.link_names if frame is None else names_in("frame", frame), False
@@ -463,10 +473,10 @@ class Robot(RobotModule):
     def _link_wrench(
         self, q: torch.Tensor, wrench: torch.Tensor | Mapping[str, torch.Tensor], reference: str
     ) -> dict[str, torch.Tensor]:
-        """Wrenches on links, as the argument of that name."""
+        """Return wrenches on links, as the argument of that name."""
         if isinstance(wrench, torch.Tensor):
             if reference != "local_world_aligned":
-                raise ModelError(f"reference is '{reference}', but a tensor of wrenches is along world axes")
+                raise ModelError(f"reference is '{reference}', but a tensor of wrenches is always along world axes")
             return {"wrench": wrench}
         if isinstance(wrench, Mapping) and not wrench:
             return {}
@@ -485,7 +495,7 @@ class Robot(RobotModule):
         /,
         **inputs: torch.Tensor,
     ) -> Sequence[torch.Tensor]:
-        """The parts of an operation's result, see :class:`sim.torch.robot.calls.Method`."""
+        """Return the parts of an operation's result, see :class:`sim.torch.robot.calls.Method`."""
         return self._call_with(None, key, make, single, split, **inputs)
 
     def _call_with(
@@ -498,7 +508,7 @@ class Robot(RobotModule):
         /,
         **inputs: torch.Tensor,
     ) -> Sequence[torch.Tensor]:
-        """As :meth:`_call` with parameters in the operation's order; None for the robot's own."""
+        """Run :meth:`_call` with parameters in the operation's order; None for the robot's own."""
         method = self._calls.method(key, make, single, split)
         tensors = [*inputs.values(), *(self._values(method.operation.parameters) if parameters is None else parameters)]
         engine, signature = self._calls.signature(method, self._like, inputs, tensors)

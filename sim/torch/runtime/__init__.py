@@ -1,1 +1,1 @@
-"""The way of a robot's call to the kernels: signatures, captured graphs, their tensors. See docs/robot-calls.md."""
+"""From a robot's call to the kernels: signatures, captured graphs and their tensors. See docs/robot-calls.md."""

@@ -1,8 +1,8 @@
-"""What is known about calls of a robot's methods that look alike.
+"""Cached signatures of a robot's calls.
 
-All that a call needs beside the numbers (that its arguments are right, what gets a gradient, which graphs do the work)
-is found out for the first call of a signature and kept for those that follow. Nothing of it depends on the numbers in
-the tensors or on where they lie.
+All that a call needs beyond its values (checks of its arguments, which tensors get a gradient, which graphs to run) is
+determined at the first call of a signature and kept for later ones. It doesn't depend on the tensors' values or
+addresses.
 """
 
 import itertools
@@ -19,7 +19,7 @@ class Recent(Protocol):
     """An entry of such a cache.
 
     Attributes:
-        used: the number of its last use, see :data:`next_use`.
+        used: sequence number of its last use, see :data:`next_use`.
     """
 
     used: int
@@ -28,28 +28,28 @@ class Recent(Protocol):
 K = TypeVar("K")
 R = TypeVar("R", bound=Recent)
 
-# The number of a use, larger than those of all uses before. Noting it takes a call less time than keeping an order.
+# Sequence number of a use, larger than all before. Storing it is faster than maintaining an ordered dictionary.
 next_use = itertools.count().__next__
 
 
 def pop_least_recent(cache: dict[K, R]) -> R:
-    """Take out the entry that was used longest ago."""
+    """Remove and return the least recently used entry."""
     return cache.pop(min(cache, key=lambda key: cache[key].used))
 
 
-# From the tensors of a call straight through a graph to results in new memory; any thread may take it.
+# Fast path: from the tensors of a call through a graph to results in new memory. Thread-safe.
 FastPath = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
-# All that can be different about a plain tensor beside its numbers, without and with gradients.
+# Everything that can differ between plain tensors but their values, without and with gradients.
 _WITHOUT_GRADIENTS = operator.attrgetter("shape", "dtype", "device")
 _WITH_GRADIENTS = operator.attrgetter("shape", "dtype", "device", "requires_grad")
 
 
 def tensor_signature(tensors: Sequence[torch.Tensor]) -> list[tuple]:
-    """What distinguishes the tensors of a call from those of a call with another signature.
+    """Return a key of the tensors' types, shapes and gradients: equal for calls of one signature.
 
     Raises:
-        AttributeError: for what isn't a tensor.
+        AttributeError: for anything but a tensor.
     """
     signature = _WITH_GRADIENTS if torch.is_grad_enabled() else _WITHOUT_GRADIENTS
     return [signature(tensor) for tensor in tensors]
@@ -59,21 +59,21 @@ class CallSignature:
     """Calls of one operation whose tensors have the same shapes and need the same gradients.
 
     Args:
-        operation: what to compute.
+        operation: the operation to compute.
         batch: shape of the batch.
-        inner: shapes of the inputs beside it.
+        inner: shapes of the inputs without the batch.
         tensors: the inputs, which can be broadcast to the batch, then the parameters, of such a call.
-        shape: of the result, in place of [*batch, *operation.shape].
-        split: sizes of the parts of its last dimension that are to be tensors of their own; none to leave it whole.
+        shape: shape of the result, replacing [*batch, *operation.shape].
+        split: sizes of the parts of its last dimension that become separate tensors; empty to keep it whole.
 
     Attributes:
         inputs: number of inputs.
-        shapes: of inputs, broadcast to the batch, and parameters; flat_shapes: the same with the batch as rows.
-        packed_shapes: of what is packed for the gradient: those, and the result where the gradient needs it.
-        leaves: which of the tensors get a gradient.
-        value_path: straight through a graph to the value; None until there is a graph.
-        gradient_paths: the same to gradients, for the set of leaves that was asked for last.
-        used: the number of its last use.
+        shapes: shapes of inputs, broadcast to the batch, and parameters; flat_shapes: the same with the batch as rows.
+        packed_shapes: shapes of the tensors packed for the gradient: those, and the result if the gradient needs it.
+        leaves: indices of the tensors that get a gradient.
+        value_path: fast path through a graph to the value; None without a graph.
+        gradient_paths: fast path to gradients, for the set of leaves requested last.
+        used: sequence number of its last use.
     """
 
     def __init__(
@@ -99,22 +99,22 @@ class CallSignature:
         self.forget_paths()
 
     def forget_paths(self) -> None:
-        """Let go of all graphs. The next call finds one, or has it made."""
+        """Drop all graphs. The next call finds one, or captures it."""
         self.value_path: FastPath | None = None
         self.gradient_paths: dict[tuple[bool, ...], FastPath] = {}
 
     def broadcast(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The tensors of a call, inputs broadcast to the batch."""
+        """Broadcast a call's inputs to the batch, and return them with its parameters."""
         if not self._broadcast:
             return tensors
         return [tensor.expand(shape) for tensor, shape in zip(tensors, self.shapes, strict=True)]
 
     def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Broadcast tensors with the batch as rows."""
+        """Return broadcast tensors with the batch as rows."""
         return [tensor.reshape(shape) for tensor, shape in zip(tensors, self.flat_shapes, strict=True)]
 
     def wanted(self, leaves: Sequence[bool]) -> tuple[bool, ...]:
-        """Of each tensor whether its gradient is wanted, from the same of each leaf."""
+        """Return, for each tensor, True if its gradient is requested, from the same flags of the leaves."""
         wanted = [False] * len(self.shapes)
         for number, want in zip(self.leaves, leaves, strict=True):
             wanted[number] = want
@@ -122,15 +122,15 @@ class CallSignature:
 
 
 def parts_of(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:
-    """Views of the parts of a result, or the result itself where it isn't split."""
+    """Return views of the parts of a result, or the result itself if it isn't split."""
     return list(result.split(list(split), -1)) if split else [result]
 
 
 def separate_parts(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:
-    """The parts of a result, each with memory of its own."""
+    """Return the parts of a result, each with its own memory."""
     return [part.clone() for part in parts_of(result, split)] if split else [result]
 
 
 def whole_gradient(grads: Sequence[torch.Tensor], shape: torch.Size) -> torch.Tensor:
-    """The gradient in a result of this shape from those in its parts."""
+    """Return the gradient in a result of this shape from the gradients in its parts."""
     return (torch.cat(list(grads), -1) if len(grads) > 1 else grads[0]).reshape(shape)

@@ -1,7 +1,7 @@
-"""The work of a robot model's operations on tensors.
+"""Execution of a robot model's operations on tensors.
 
-Inputs are read and results written where they lie, or copied. On a CPU, work that comes again runs as a captured graph
-of launches, see :mod:`sim.torch.runtime.graphs`; large batches go through it in parts. No value outlives a call.
+Inputs are read and results written in place, or copied. On a CPU, a repeated call runs as a captured graph of launches,
+see :mod:`sim.torch.runtime.graphs`; large batches go through it in parts. No value outlives a call.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from sim.torch.runtime.parameters import ParameterArrays
 from sim.torch.runtime.task import Call, Launches, Task
 from sim.torch.runtime.tensors import new_tensor, pack, unpack
 
-# Graphs of an engine, such as those of 64 signatures with their gradients. Of forward dynamics of an arm with nine
-# degrees of freedom one takes 0.15 MB for a few rows and 1.2 MB for the most that go into it.
+# Maximum number of graphs of an engine, enough for 64 signatures with their gradients. A graph for forward dynamics of
+# an arm with nine degrees of freedom takes 0.15 MB for a few rows and 1.2 MB at full size.
 CAPTURED_CALLS = 128
-# A graph is worth its making for a task that comes again.
+# A graph pays off only for a repeated task.
 CAPTURED_AT_CALL = 3
 
 
 class Engine:
-    """The arrays and graphs of a model on one device in one precision.
+    """Arrays and graphs of a model on one device in one precision.
 
     Args:
         model: the model, of any precision.
@@ -39,8 +39,8 @@ class Engine:
         dtype: torch.float32 or torch.float64.
 
     Attributes:
-        graphs: the tasks that came last, of those that came often enough, each with its captured graph. There are
-            CAPTURED_CALLS at most, which bounds the memory: signatures forget a graph that goes.
+        graphs: captured graphs of the most recent repeated tasks, at most CAPTURED_CALLS, which bounds the memory.
+            Signatures drop a graph that is evicted.
     """
 
     def __init__(self, model: Model, device: torch.device, dtype: torch.dtype):
@@ -53,10 +53,10 @@ class Engine:
         self.graphs: dict[Task, Graph] = {}
 
     def value(self, signature: CallSignature, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The parts of a call's result, and if there are leaves a copy of all that the gradient needs, in one piece.
+        """Return the parts of a call's result, and with leaves a packed copy of all that the gradient needs.
 
         Args:
-            signature: that of the call.
+            signature: the call's signature.
             tensors: inputs, broadcast to the batch, then parameters.
         """
         path = signature.value_path
@@ -73,12 +73,12 @@ class Engine:
     def gradients(
         self, signature: CallSignature, packed: torch.Tensor, leaves: tuple[bool, ...], grads: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """Gradients of those leaves that are wanted.
+        """Return gradients of the requested leaves.
 
         Args:
-            signature: that of the call.
-            packed: what :meth:`value` kept for the gradient.
-            leaves: of each leaf, whether its gradient is wanted.
+            signature: the call's signature.
+            packed: the copy that :meth:`value` returned.
+            leaves: for each leaf, True to compute its gradient.
             grads: derivative of the loss in the parts of the result.
         """
         path = signature.gradient_paths.get(leaves)
@@ -93,7 +93,7 @@ class Engine:
 
     @serialized
     def _load_kernels(self, operation: DifferentiableOp, tensors: Sequence[torch.Tensor]) -> None:
-        """Load the kernels of an operation together with those of its gradient, the first time that it is done."""
+        """Load the kernels of an operation together with those of its gradient, at its first use."""
         key = (operation.forward.__code__, operation.backward.__code__)
         if key in self._loaded:
             return
@@ -112,7 +112,7 @@ class Engine:
 
     @serialized
     def _find_value_path(self, signature: CallSignature) -> None:
-        """Find the fast path to the value, if there is a graph by now."""
+        """Set the fast path to the value, if a graph exists by now."""
         graph = self.graphs.get(Task(signature.operation, tuple(signature.flat_shapes)))
         if graph is not None:
             graph.users.add(signature)
@@ -120,7 +120,7 @@ class Engine:
 
     @serialized
     def _find_gradient_path(self, signature: CallSignature, leaves: tuple[bool, ...], wanted: tuple[bool, ...]) -> None:
-        """Find the fast path to gradients of these leaves, in place of that of others."""
+        """Set the fast path to gradients of these leaves, replacing that of others."""
         graph = self.graphs.get(Task(signature.operation, tuple(signature.flat_shapes), wanted))
         if graph is not None:
             graph.users.add(signature)
@@ -130,12 +130,12 @@ class Engine:
     def forward(
         self, operation: DifferentiableOp, tensors: Sequence[torch.Tensor], shape: Sequence[int] | None = None
     ) -> torch.Tensor:
-        """The result of an operation, in new memory.
+        """Return the result of an operation, in new memory.
 
         Args:
-            operation: what to compute.
+            operation: the operation to compute.
             tensors: the inputs [rows, ...], then the parameters that it reads, ``[n, ...]`` or ``[rows, n, ...]``.
-            shape: of the result, in place of [rows, *operation.shape].
+            shape: shape of the result, replacing [rows, *operation.shape].
         """
         whole = (tensors[0].shape[0], *operation.shape)
         result = new_tensor(tensors[0], whole if shape is None else shape)
@@ -150,12 +150,12 @@ class Engine:
         wanted: tuple[bool, ...],
         result_grad: torch.Tensor,
     ) -> list[torch.Tensor]:
-        """Gradients of the inputs and parameters that are wanted, in this order.
+        """Return the requested gradients of inputs and parameters, in this order.
 
         Args:
-            operation: what was computed.
+            operation: the operation that was computed.
             tensors: the inputs and parameters as they were, then the result if the operation needs it.
-            wanted: of each input, then of each parameter, whether its gradient is asked for.
+            wanted: for each input, then for each parameter, True to compute its gradient.
             result_grad: the derivative of the loss in the result [rows, ...].
         """
         inputs = len(wanted) - len(operation.parameters)
@@ -167,7 +167,7 @@ class Engine:
         return [*call.filled, *self._run(call)]
 
     def _run(self, call: Call) -> list[torch.Tensor]:
-        """Fill the outputs; returns the gradients of the needed parameters."""
+        """Fill the outputs, and return the gradients of the needed parameters."""
         rows = call.task.rows
         if self.device.type != "cpu" or rows == 0 or not call.task.shared:
             return self._run_directly(call)
@@ -181,13 +181,13 @@ class Engine:
         return total
 
     def _run_directly(self, call: Call) -> list[torch.Tensor]:
-        """Launch the kernels where the tensors lie."""
+        """Launch the kernels in place on the tensors."""
         with paused_tape(), on_torch_stream(self.device):
             call = call.contiguous()
             return Launches(self._parameter_arrays(call), call).run()
 
     def _parameter_arrays(self, call: Call) -> ParameterArrays:
-        """Arrays that hold the parameters of a call, kept for the next one where all rows share them."""
+        """Return arrays of the parameters of a call, kept for the next one if all rows share them."""
         task, tensors = call.task, call.parameters
         names = task.operation.parameters
         if not task.shared:
@@ -201,7 +201,7 @@ class Engine:
         return self._parameters[key]
 
     def _run_again(self, call: Call) -> list[torch.Tensor]:
-        """The same by a captured graph, which is made at the third call of a task."""
+        """Run a call through a captured graph, which is captured at the third call of a task."""
         task = call.task
         graph = self.graphs.get(task)
         if graph is None:

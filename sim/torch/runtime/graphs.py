@@ -1,7 +1,7 @@
-"""Captured graphs: over tensors of their own, or pointed at the tensors of a call.
+"""Captured graphs, either on copies in their own tensors or in place on the tensors of a call.
 
-A graph of twenty launches costs as much as a single launch. Its launches work on some rows at a time, so that what lies
-between them stays in the cache of the processor.
+A graph of twenty launches costs as much as a single launch. Each launch works on a part of the rows, so that
+intermediate arrays stay in the processor's cache.
 """
 
 import abc
@@ -29,59 +29,62 @@ class Graph(abc.ABC):
     """A task as a captured graph of launches.
 
     Attributes:
-        used: the number of its last use.
-        users: the signatures whose fast paths lead through it.
+        used: sequence number of its last use.
+        users: signatures whose fast paths use it.
     """
 
     def __init__(self) -> None:
         self.used, self.users = next_use(), WeakSet[CallSignature]()
 
     def _capture(self, launch: Callable[[], None]) -> None:
-        """Record launches, which lie on memory that stays as long as the graph."""
-        launch()  # compiles and loads the kernels, which a capture must not do
+        """Capture launches, whose memory stays alive as long as the graph."""
+        launch()  # compiles and loads the kernels, which isn't allowed during capture
         with kept_scratch() as self._scratch:
             self._graph = WarpGraph(launch, wp.get_device("cpu"))
 
     def launch(self) -> None:
-        """Launch what was captured."""
+        """Launch the captured graph."""
         self.used = next_use()
         self._graph.launch(1)
 
     def evict(self) -> None:
-        """Let its users forget it, so that its memory is freed."""
+        """Make its users drop it, so that its memory is freed."""
         for user in self.users:
             user.forget_paths()
 
     @abc.abstractmethod
     def run(self, call: Call) -> list[torch.Tensor]:
-        """Fill the outputs of a call; returns the gradients of the needed parameters."""
+        """Fill the outputs of a call, and return the gradients of the needed parameters."""
 
     @abc.abstractmethod
     def value_path(self, signature: CallSignature) -> FastPath:
-        """From inputs and parameters to the parts of the result and, if there are leaves, all that is packed for the
-        gradient.
+        """Return a function from inputs and parameters to the parts of the result and, with leaves, the packed copy for
+        the gradient.
         """
 
     @abc.abstractmethod
     def gradient_path(self, signature: CallSignature, wanted: Sequence[bool]) -> FastPath:
-        """From what is packed and the gradients in the parts of the result to those of the tensors that are wanted."""
+        """Return a function from the packed copy and the gradients in the parts of the result to the requested
+        gradients.
+        """
 
 
-# Bytes of what would fill a core's share of the last cache, and push out of it what the next work needs.
+# Bytes that would fill a core's share of the last-level cache, and evict what the next call needs.
 LARGE = 3 * 2**22
 
 
 class TensorSlot:
-    """Where the launches of a graph look up one array of states [rows, ...], each for its part of the rows.
+    """Pointers through which the launches of a graph find one array of states [rows, ...], one for each part of the
+    rows.
 
     Args:
-        shape: of the array.
+        shape: shape of the array.
         itemsize: bytes of a number.
         parts: the parts of its rows.
-        new: whether it is a gradient that is written and not added to.
+        new: True for a gradient that is overwritten instead of accumulated.
 
     Attributes:
-        shape: of the array.
+        shape: shape of the array.
         refs: the parts, without gradients.
     """
 
@@ -97,7 +100,7 @@ class TensorSlot:
         self.refs = [ArrayRef(row, (worlds, *shape[1:])) for row, worlds in zip(rows, self._worlds, strict=True)]
 
     def point_at(self, address: int, strides: tuple[int, ...]) -> None:
-        """Let the launches find the array here, in memory that stays alive until they have run; strides in entries."""
+        """Point the launches at this memory, which stays alive until they have run; strides in entries."""
         if strides != self._strides:
             self._strides = strides
             steps = [stride * self._itemsize for stride in strides]
@@ -108,31 +111,31 @@ class TensorSlot:
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor, in entries."""
+    """Return strides of a contiguous tensor, in entries."""
     return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
 
 
-# Rows of one graph: 128, up to 1024 for narrow rows that fit in CAPTURED_BYTES.
+# Rows of one graph: 128, and up to 1024 for narrow rows that fit in CAPTURED_BYTES.
 CAPTURED_ROWS, MOST_CAPTURED_ROWS, CAPTURED_BYTES = 128, 1024, 2**19
-# Of dynamics: with more, what lies between the launches leaves the nearest cache.
+# For dynamics: with more rows, intermediate arrays no longer fit in the first-level cache.
 COPIED_ROWS = 64
 
 
 def most_copied_rows(call: Call) -> int:
-    """How many rows such a graph works on: its tensors, too, stay in the cache."""
+    """Return the maximum number of rows of such a graph: its tensors, too, must stay in the cache."""
     row_bytes = sum(x.element_size() * x[0].numel() for x in (*call.inputs, call.seed, *call.outputs) if x is not None)
     return max(CAPTURED_ROWS, min(MOST_CAPTURED_ROWS, CAPTURED_BYTES // max(1, row_bytes)))
 
 
 class CopyGraph(Graph):
-    """A task as a captured graph of launches on tensors of its own.
+    """Captured graph of a task's launches on the graph's own tensors, which calls copy to and from.
 
     Attributes:
         packed: inputs and parameters, and the result where its gradient needs it, in one piece of memory.
         tensors: views of these.
-        seeds: derivative of the loss in the result [rows, ...]; none for a value.
-        outputs: the result, or the gradients of the inputs that are wanted [rows, ...].
-        gradients: of the parameters that are wanted.
+        seeds: derivative of the loss in the result [rows, ...]; empty for a value.
+        outputs: the result, or the requested gradients of the inputs [rows, ...].
+        gradients: requested gradients of the parameters.
     """
 
     def __init__(self, base: DeviceModel, call: Call):
@@ -156,7 +159,7 @@ class CopyGraph(Graph):
             self._capture(lambda: self._launches.launch(COPIED_ROWS))
 
     def run(self, call: Call) -> list[torch.Tensor]:
-        """See :class:`Graph`."""
+        """Run a call, see :class:`Graph`."""
         seed = [] if call.seed is None else [call.seed]
         torch._foreach_copy_([*self.tensors[: len(call.tensors)], *self.seeds], [*call.tensors, *seed])
         self.launch()
@@ -165,13 +168,13 @@ class CopyGraph(Graph):
         return [gradient.clone() for gradient in self.gradients]
 
     def value_path(self, signature: CallSignature) -> FastPath:
-        """See :class:`Graph`."""
+        """Return the fast path to the value, see :class:`Graph`."""
         (whole,) = _views(self.outputs, [signature.shape])
         packed = [self.packed] if signature.leaves else []
         return self._path(_views(self.tensors, signature.shapes), [*parts_of(whole, signature.split), *packed])
 
     def gradient_path(self, signature: CallSignature, wanted: Sequence[bool]) -> FastPath:
-        """See :class:`Graph`."""
+        """Return the fast path to gradients, see :class:`Graph`."""
         shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
         (seed,) = _views(self.seeds, [signature.shape])
         return self._path(
@@ -179,7 +182,7 @@ class CopyGraph(Graph):
         )
 
     def _path(self, own: list[torch.Tensor], outputs: list[torch.Tensor]) -> FastPath:
-        """Through views of the graph's tensors that are shaped as the tensors of a call and its results."""
+        """Return a function through views of the graph's tensors, shaped as the tensors of a call and its results."""
 
         def path(given: list[torch.Tensor]) -> list[torch.Tensor]:
             with warp_lock:
@@ -191,33 +194,33 @@ class CopyGraph(Graph):
 
 
 def _views(tensors: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> list[torch.Tensor]:
-    """The first tensors of a graph in other shapes."""
+    """Return the first tensors of a graph in other shapes."""
     with torch.inference_mode(False), torch.no_grad():
         return [tensor.view(shape) for tensor, shape in zip(tensors, shapes, strict=False)]
 
 
-# A graph has launches for each of the parts that its rows are worked on in.
+# A graph has separate launches for each part of its rows.
 MOST_IN_PLACE_ROWS = 2**14
-# Little lies between the launches of kinematics: with fewer rows, a launch takes as long as its work. With more of what
-# has many numbers in a row, such as Jacobians, it leaves the nearest caches.
+# Kinematics has few intermediate arrays. With fewer rows, launch overhead equals the work; with more rows of wide
+# results, such as Jacobians, data no longer fit in the first caches.
 ROWS_AT_A_TIME, MANY_BYTES = 512, 256
 
 
 def in_place(call: Call) -> bool:
-    """Whether a call is best done by such a graph: as long as one graph copies all rows, that takes less time."""
+    """Return True if an in-place graph is faster for a call: if more rows come than one copying graph holds."""
     return call.task.operation.in_place and call.task.rows > most_copied_rows(call)
 
 
 class InPlaceGraph(Graph):
-    """A task as a captured graph of launches that look up where the arrays of states are.
+    """Captured graph of a task's launches that look up the addresses of a call's arrays.
 
     Attributes:
         inputs: the inputs of the operation.
         seed: derivative of the loss in the result; None for a value.
         itemsize: bytes of a number.
-        outputs: the result, or the gradients of the inputs that are wanted.
-        parameters: those of the operation, of its own.
-        gradients: of the parameters that are wanted.
+        outputs: the result, or the requested gradients of the inputs.
+        parameters: the graph's own copy of the operation's parameters.
+        gradients: requested gradients of the parameters.
     """
 
     def __init__(self, base: DeviceModel, call: Call):
@@ -254,7 +257,7 @@ class InPlaceGraph(Graph):
             slot.point_at(tensor.data_ptr(), tensor.stride())
 
     def run(self, call: Call) -> list[torch.Tensor]:
-        """See :class:`Graph`."""
+        """Run a call, see :class:`Graph`."""
         call = call.plain()
         self._point(call)
         if self.parameters:
@@ -263,7 +266,7 @@ class InPlaceGraph(Graph):
         return [gradient.clone() for gradient in self.gradients]
 
     def value_path(self, signature: CallSignature) -> FastPath:
-        """See :class:`Graph`."""
+        """Return the fast path to the value, see :class:`Graph`."""
         shape, split, leaves, count = signature.shape, signature.split, signature.leaves, len(self.inputs)
         flat_shapes = [] if signature.shapes == signature.flat_shapes else signature.flat_shapes
         (result_slot,) = self.outputs
@@ -287,7 +290,7 @@ class InPlaceGraph(Graph):
         return path
 
     def gradient_path(self, signature: CallSignature, wanted: Sequence[bool]) -> FastPath:
-        """See :class:`Graph`."""
+        """Return the fast path to gradients, see :class:`Graph`."""
         count, flat_shapes, seed = len(self.inputs), signature.flat_shapes, self.seed
         assert seed is not None
         sizes = [shape.numel() for shape in flat_shapes]
@@ -321,7 +324,7 @@ class InPlaceGraph(Graph):
 def _arrays(
     part: int, inputs: Sequence[TensorSlot], outputs: Sequence[TensorSlot | None], seed: TensorSlot | None
 ) -> tuple[ArrayRef, list[ArrayRef]]:
-    """The result and inputs of an operation for one of the parts."""
+    """Return the result and inputs of an operation for one of the parts."""
     refs = [slot.refs[part] for slot in inputs]
     written = [None if slot is None else slot.refs[part] for slot in outputs]
     if seed is None:
@@ -330,5 +333,5 @@ def _arrays(
         return result, refs
     bar = seed.refs[part]
     with_grads = [ArrayRef(ref.where, ref.shape, grad) for ref, grad in zip(refs, written, strict=True)]
-    # The operation asks for no more of the result than its shape.
+    # The operation uses only the shape of the result.
     return ArrayRef(bar.where, bar.shape, bar), with_grads

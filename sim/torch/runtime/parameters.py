@@ -19,17 +19,17 @@ from warp_kernels.parameters import parameter_kernels
 class ParameterArrays:
     """A model whose parameters are tensors, with memory for their gradients.
 
-    Quaternions of placements are normalised and inertias made symmetric on the way, see :meth:`normalised`.
+    Quaternions of placements are normalised and inertias symmetrised first, see :meth:`normalised`.
 
     Args:
         base: topology and types.
-        names: the parameters that an operation reads; the model has no others.
+        names: names of the parameters that an operation reads; the model has no others.
         tensors: their values, contiguous.
-        needed: those that get a gradient.
+        needed: names of those that get a gradient.
 
     Attributes:
-        model: for the kernels.
-        gradients: in the tensors of the parameters that are needed.
+        model: the model for the kernels.
+        gradients: gradients in the tensors of the needed parameters.
     """
 
     def __init__(
@@ -44,13 +44,15 @@ class ParameterArrays:
         self.model.parameters = {name: self._array(name, tensor) for name, tensor in self.tensors.items()}
 
     def load(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Take the values of other tensors."""
+        """Copy the values of other tensors."""
         if tensors:
             torch._foreach_copy_(list(self.tensors.values()), list(tensors))
 
     @contextmanager
     def normalised(self) -> Iterator[DeviceModel]:
-        """The model with what the tensors hold now, and, once the launches in this context are done, the gradients."""
+        """Yield the model with the tensors' present values; after the launches in this context, project the
+        gradients.
+        """
         for name in self.gradients:
             self.model.parameters[name].grad.zero_()
         self.normalise_parameters()
@@ -58,12 +60,12 @@ class ParameterArrays:
         self.project_gradients()
 
     def normalise_parameters(self) -> None:
-        """Make the model's arrays of what the tensors hold."""
+        """Compute the model's arrays from the tensors."""
         for launch in self._normalisations:
             launch.launch()
 
     def project_gradients(self) -> None:
-        """Make gradients in the tensors of those in the model's arrays."""
+        """Compute the gradients in the tensors from those in the model's arrays."""
         for launch in self._projections:
             launch.launch()
 
@@ -89,7 +91,7 @@ class ParameterArrays:
 
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """A view ``[rows, n, ...]`` with one row for a shared parameter, and n = 1 for one of the world."""
+    """Return a view ``[rows, n, ...]`` with one row for a shared parameter, and n = 1 for one of the world."""
     if tensor.dim() == number_of_dims(name):
         tensor = tensor.unsqueeze(0)
     return tensor.unsqueeze(1) if PARAMETERS[name].per == "world" else tensor

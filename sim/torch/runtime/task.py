@@ -1,4 +1,4 @@
-"""What there is to do in a call, on which tensors, and the launches that do it where the tensors lie."""
+"""A call's task, its tensors, and launches that run in place on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from sim.torch.runtime.tensors import plain
 
 @dataclass(frozen=True)
 class Task:
-    """What calls have in common that one graph can do: the value of an operation, or its gradient.
+    """The common part of calls that share a graph: the value of an operation, or its gradient.
 
     Attributes:
         operation: the operation.
-        shapes: of the inputs [rows, ...], then of the parameters.
-        wanted: of each of these, whether its gradient is asked for; empty for the value.
+        shapes: shapes of the inputs [rows, ...], then of the parameters.
+        wanted: for each of these, True to compute its gradient; empty for the value.
     """
 
     operation: DifferentiableOp
@@ -28,7 +28,7 @@ class Task:
 
     @property
     def rows(self) -> int:
-        """Rows of the inputs."""
+        """Number of rows of the inputs."""
         return self.shapes[0][0]
 
     @property
@@ -38,26 +38,26 @@ class Task:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The parameters whose gradients are asked for."""
+        """Parameters whose gradients are requested."""
         names = zip(self.operation.parameters, self.wanted[self.inputs :], strict=False)
         return frozenset(name for name, wanted in names if wanted)
 
     @property
     def shared(self) -> bool:
-        """Whether no parameter has a value for each row."""
+        """True if no parameter has a value for each row."""
         names = self.operation.parameters
         return [len(shape) for shape in self.shapes[self.inputs :]] == [number_of_dims(name) for name in names]
 
 
 class Call:
-    """A task and the tensors that it is done on.
+    """A task and its tensors.
 
     Args:
         operation: the operation.
         tensors: inputs [rows, ...], parameters and, for a gradient that needs it, the result.
-        outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is wanted.
+        outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is requested.
         seed: derivative of the loss in the result [rows, ...]; None for the value.
-        wanted: of each input and parameter, whether its gradient is asked for; empty for the value.
+        wanted: for each input and parameter, True to compute its gradient; empty for the value.
     """
 
     __slots__ = ("outputs", "seed", "task", "tensors")
@@ -76,21 +76,21 @@ class Call:
 
     @property
     def inputs(self) -> Sequence[torch.Tensor]:
-        """The inputs among the tensors."""
+        """Inputs among the tensors."""
         return self.tensors[: self.task.inputs]
 
     @property
     def parameters(self) -> Sequence[torch.Tensor]:
-        """The parameters among the tensors."""
+        """Parameters among the tensors."""
         return self.tensors[self.task.inputs : len(self.task.shapes)]
 
     @property
     def filled(self) -> list[torch.Tensor]:
-        """The outputs that there are."""
+        """Outputs that aren't None."""
         return [output for output in self.outputs if output is not None]
 
     def part(self, rows: slice) -> "Call":
-        """The call for some of the rows, where all share the parameters."""
+        """Return the call for some of the rows; all rows must share the parameters."""
         task = self.task
         given = [x if task.inputs <= k < len(task.shapes) else x[rows] for k, x in enumerate(self.tensors)]
         seed = None if self.seed is None else self.seed[rows]
@@ -98,12 +98,12 @@ class Call:
         return Call(task.operation, given, outputs, seed, task.wanted)
 
     def plain(self) -> "Call":
-        """The call on tensors whose memory holds their numbers, see :func:`sim.torch.runtime.tensors.plain`."""
+        """Return the call on resolved tensors, see :func:`sim.torch.runtime.tensors.plain`."""
         seed = None if self.seed is None else self.seed.resolve_neg()
         return Call(self.task.operation, plain(self.tensors), self.outputs, seed, self.task.wanted)
 
     def contiguous(self) -> "Call":
-        """The same on contiguous tensors."""
+        """Return the call on contiguous tensors."""
         call = self.plain()
         call.tensors = [tensor.contiguous() for tensor in call.tensors]
         call.seed = None if call.seed is None else call.seed.contiguous()
@@ -111,7 +111,7 @@ class Call:
 
 
 class Launches:
-    """The launches of a call: they read and write its tensors, which are contiguous, where they lie.
+    """Launches of a call that read and write its contiguous tensors in place.
 
     Args:
         parameters: arrays that hold the call's parameters.
@@ -130,18 +130,18 @@ class Launches:
             self._inputs = [as_array(tensor, scalar) for tensor in call.inputs]
         else:
             self._work = operation.backward
-            # An operation that doesn't need its result only asks for its shape.
+            # An operation that doesn't need its result only reads its shape.
             result = call.tensors[-1] if operation.needs_result else call.seed
             self._result = as_array(result, scalar, as_array(call.seed, scalar))
             self._inputs = [as_array(x, scalar, grad) for x, grad in zip(call.inputs, outputs, strict=True)]
 
     def run(self) -> list[torch.Tensor]:
-        """Fill the outputs; returns the gradients of the needed parameters."""
+        """Fill the outputs, and return the gradients of the needed parameters."""
         self.launch()
         return [gradient.clone() for gradient in self._parameters.gradients.values()]
 
     def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
-        """Launch the kernels, on a CPU for some of the rows at a time."""
+        """Launch the kernels, on a CPU for a part of the rows at a time."""
         for output in self._outputs:
             output.zero_()
         with self._parameters.normalised() as model:

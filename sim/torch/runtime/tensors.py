@@ -1,9 +1,9 @@
-"""New tensors, on a CPU large ones in huge pages; and several tensors packed into one piece of memory.
+"""New tensors, large ones in huge pages on a CPU; and packing of tensors into one block of memory.
 
 Fresh memory is mapped and cleared page by page as it is first written. With pages of 4 KB that takes longer than most
-of the kernels that write it. Linux gives pages of 2 MB to programs that ask for them, where ``transparent_hugepage`` is
-``madvise``, its usual setting. NumPy asks for them for arrays of 4 MB or more, PyTorch only where
-``THP_MEM_ALLOC_ENABLE`` is set.
+of the kernels that write it. Linux gives pages of 2 MB to programs that request them if ``transparent_hugepage`` is
+``madvise``, its usual setting. NumPy requests them for arrays of 4 MB or more, PyTorch only if ``THP_MEM_ALLOC_ENABLE``
+is set.
 
 Freed memory should serve the next call instead of being mapped and cleared again. glibc maps a block anew if it is
 larger than any that was freed before, and returns the end of its heap to the system when more than twice that size is
@@ -22,12 +22,12 @@ import torch
 from torch._utils import _flatten_dense_tensors
 
 LARGE = 4 * 2**20
-# From 1 MB on, the time that the system takes matters; just below 32 MB is the largest block that moves glibc's limits.
+# From 1 MB on, the system's time matters; just below 32 MB is the largest block that moves glibc's limits.
 SETTLED, LARGEST_BLOCK = 2**20, 2**25 - 2**16
 
 
 def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """A tensor of arbitrary content, of the dtype and on the device of another."""
+    """Return an uninitialised tensor of the dtype and on the device of another."""
     tensor = like.new_empty(shape)
     if tensor.nbytes >= SETTLED and tensor.is_cpu:
         _settle()
@@ -38,13 +38,13 @@ def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 @functools.cache
 def _settle() -> None:
-    """Let the process keep up to 64 MB of freed memory: allocate and free a large block once, without touching it."""
-    with contextlib.suppress(RuntimeError):  # where there is no room for it
+    """Make the process keep up to 64 MB of freed memory: allocate and free a large block once, without touching it."""
+    with contextlib.suppress(RuntimeError):  # without enough memory
         torch.empty(LARGEST_BLOCK, dtype=torch.uint8, device="cpu")
 
 
 def _ask_for_huge_pages(address: int, size: int) -> None:
-    """Ask for huge pages for all whole pages of a piece of memory. The system may ignore the hint."""
+    """Request huge pages for all whole pages of a block of memory. The system may ignore the hint."""
     advise = _madvise()
     if advise is None:
         return
@@ -55,7 +55,7 @@ def _ask_for_huge_pages(address: int, size: int) -> None:
 
 @functools.cache
 def _madvise() -> Callable[[int, int, int], int] | None:
-    """The C library's function, or None on a system without huge pages on request."""
+    """Return the C library's function, or None on a system without huge pages on request."""
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return None
     try:
@@ -68,17 +68,17 @@ def _madvise() -> Callable[[int, int, int], int] | None:
 
 
 def pack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The entries of all tensors, of one dtype on one device, one after another in new memory."""
+    """Pack the entries of all tensors, of one dtype on one device, into new memory."""
     return _flatten_dense_tensors(list(tensors))
 
 
 def unpack(packed: torch.Tensor, shapes: Sequence[torch.Size]) -> list[torch.Tensor]:
-    """Tensors out of one piece of memory: views, on CUDA copies at addresses that Warp's vectors can be loaded from."""
+    """Unpack tensors from one block of memory: views; on CUDA copies at addresses aligned for Warp's vectors."""
     parts = packed.split([math.prod(shape) for shape in shapes])
     views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
     return [view.clone() for view in views] if packed.is_cuda else views
 
 
 def plain(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors whose memory holds their numbers, and not the negatives, as that of some views does."""
+    """Return tensors with conjugation and negation resolved: some views hold the negatives of their values."""
     return [tensor.resolve_neg() for tensor in tensors]

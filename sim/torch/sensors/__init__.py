@@ -1,1 +1,1 @@
-"""What sensors of a model would measure along a rollout, as differentiable functions of its states."""
+"""Sensor readings along a rollout, as differentiable functions of its states."""

@@ -1,4 +1,4 @@
-"""What sensors of contacts read, for states [steps, num_worlds, ...] and what a rollout has measured of contacts."""
+"""Readings of contact sensors, from states [steps, num_worlds, ...] and a rollout's contact measurements."""
 
 import torch
 
@@ -10,20 +10,20 @@ from sim.torch.robot.robot import Robot
 from warp_kernels.sensors.structs import CONTACT_FORCE, CONTACT_TORQUE, DISTANCE, MEMBERS, NORMAL, PER_CONTACT, POINT
 from warp_kernels.types import CAPSULE, PLANE
 
-# Readings that go along a contact's axes.
+# Readings along a contact's axes.
 ALONG_AXES = {"force", "torque", "tangent", "linear_velocity", "angular_velocity"}
 
 
 def contact_readings(
     simulator: Simulator, robot: Robot, q: torch.Tensor, qd: torch.Tensor, measured: torch.Tensor, sensor: Sensor
 ) -> torch.Tensor:
-    """What a sensor of contacts reads [steps, num_worlds, numbers].
+    """Return the readings of a contact sensor [steps, num_worlds, numbers].
 
     Args:
-        simulator: that measured.
-        robot: on its model.
+        simulator: the simulator that measured.
+        robot: a robot on its model.
         q, qd: the states before each step.
-        measured: what it measured in each step [steps, num_worlds, places, 3].
+        measured: its measurements in each step [steps, num_worlds, slots, 3].
         sensor: one of its ``contact_sensors``.
     """
     found = measured[:, :, simulator.contact_sensors.index(sensor.name), 0]
@@ -42,7 +42,7 @@ def contact_readings(
 
 
 def _chosen(rows: torch.Tensor, there: torch.Tensor, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The contacts that a sensor reads, and whether they are there, in order."""
+    """Return the contacts that a sensor reads, in order, and a mask of those that exist."""
     count = min(sensor.most, rows.shape[2])
     if sensor.choice == "first" or not count:
         return rows[:, :, :count], there[..., :count]
@@ -54,7 +54,7 @@ def _chosen(rows: torch.Tensor, there: torch.Tensor, sensor: Sensor) -> tuple[to
 
 
 def _net(rows: torch.Tensor, there: torch.Tensor) -> dict[str, torch.Tensor]:
-    """One contact for all, at their mean weighted by forces, with the axes of the world."""
+    """Return one net contact, at the force-weighted mean point, along the world's axes."""
     force, place = rows[..., CONTACT_FORCE, :], rows[..., POINT, :]
     weight = torch.linalg.vector_norm(force, dim=-1, keepdim=True) * there[..., None]
     total = weight.sum(dim=2, keepdim=True)
@@ -80,7 +80,7 @@ def _of_each(
     there: torch.Tensor,
     names: set[str],
 ) -> dict[str, torch.Tensor]:
-    """All readings of contacts [steps, num_worlds, contacts, ...]."""
+    """Return all readings of contacts [steps, num_worlds, contacts, ...]."""
     normal = torch.where(there[..., None], rows[..., NORMAL, :], rows.new_tensor([0.0, 0.0, 1.0]))
     readings = {"distance": rows[..., DISTANCE, :1], "position": rows[..., POINT, :], "normal": normal}
     if not names & ALONG_AXES:
@@ -95,10 +95,10 @@ def _of_each(
 
 
 def _axes(normal: torch.Tensor, order: torch.Tensor, along: torch.Tensor) -> torch.Tensor:
-    """MuJoCo's axes of a contact as rows [..., 3, 3].
+    """Return MuJoCo's axes of a contact as rows [..., 3, 3].
 
-    The first tangent is nearest to ``along``, where that has a direction, or to the y or z axis of the world. Both it
-    and the normal turn round where the order is -1, that is, where the second geometry is MuJoCo's first.
+    The first tangent is closest to ``along`` if that is non-zero, otherwise to the y or z axis of the world. It and the
+    normal are negated if the order is -1, that is, if the second geometry is MuJoCo's first.
     """
     guide = along - (normal * along).sum(dim=-1, keepdim=True) * normal
     y_axis, z_axis = torch.eye(3, dtype=normal.dtype, device=normal.device)[1:]
@@ -110,7 +110,7 @@ def _axes(normal: torch.Tensor, order: torch.Tensor, along: torch.Tensor) -> tor
 
 
 def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
-    """The axis of a capsule on a plane, along which MuJoCo has its first tangent; zero of other contacts."""
+    """Return the axis of a capsule on a plane, MuJoCo's first tangent there; zero for other contacts."""
     geometries = simulator.model.geometries
     kinds = [geometry.type for geometry in geometries]
     if CAPSULE not in kinds or PLANE not in kinds:
@@ -132,7 +132,7 @@ def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torc
 def _velocities(
     simulator: Simulator, robot: Robot, q: torch.Tensor, qd: torch.Tensor, members: torch.Tensor, place: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Of the second geometry beside the first, at a contact, along the world's axes."""
+    """Return velocities of the second geometry relative to the first at a contact, along the world's axes."""
     origin, velocity = robot.forward_kinematics(q)[0], robot.frame_velocity(q, qd)
     moving = torch.nn.functional.pad(torch.cat([velocity, origin], dim=-1), (0, 0, 0, 1))  # the world comes last
     links = torch.tensor([geometry.link for geometry in simulator.model.geometries] + [-1], device=q.device)

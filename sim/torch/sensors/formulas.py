@@ -17,12 +17,12 @@ from sim.torch.modes import in_own_precision
 from sim.torch.present_robot import parameters_of_rows, present_parameter
 from sim.torch.robot.robot import Robot
 
-# The least depth [m] by which a camera divides.
+# Minimum depth [m] in a camera's division.
 SMALLEST_DEPTH = 1e-15
 
 
 def inside(zone: str, size: Sequence[float], point: torch.Tensor) -> torch.Tensor:
-    """1 for points in a zone about the origin of their axes, else 0: points [..., 3] to [..., 1]."""
+    """Return 1 for points in a zone about the origin of their axes, else 0: points [..., 3] to [..., 1]."""
     x, y, z = point.unbind(dim=-1)
     if zone in ("sphere", "ellipsoid"):
         radii = torch.as_tensor(size, dtype=point.dtype, device=point.device)  # one, or three
@@ -39,7 +39,7 @@ def inside(zone: str, size: Sequence[float], point: torch.Tensor) -> torch.Tenso
 
 
 def projection(image: Sequence[float], point: torch.Tensor) -> torch.Tensor:
-    """Where a camera sees points that are given along its axes: [..., 3] to [..., 2], px.
+    """Project points along a camera's axes to its image: [..., 3] to [..., 2], px.
 
     Points behind it are projected through it, as MuJoCo does.
     """
@@ -51,20 +51,20 @@ def projection(image: Sequence[float], point: torch.Tensor) -> torch.Tensor:
 
 
 def distance_readings(simulator: Simulator, robot: Robot, q: torch.Tensor, sensor: Sensor) -> torch.Tensor:
-    """What a sensor reads of the two geometries that are nearest to each other [steps, num_worlds, numbers]."""
+    """Return a sensor's readings of the nearest pair of geometries [steps, num_worlds, numbers]."""
     pairs = list(itertools.product(sensor.geometries or (), sensor.against or ()))
     parameters = parameters_of_rows(simulator, DISTANCE_PARAMETERS, q)
     found = robot.geometry_distances(q.flatten(0, 1), pairs, max_distance=sensor.reach, **parameters)
     nearest = found.distance.detach().argmin(dim=-1)
 
     def of_nearest(values: torch.Tensor) -> torch.Tensor:
-        """Of [rows, pairs, 3] those of the nearest."""
+        """Return the entry of the nearest pair from [rows, pairs, 3]."""
         return values.gather(1, nearest[:, None, None].expand(-1, 1, 3))[:, 0]
 
     if sensor.kind == "geometry_distance":
         read = found.distance.gather(1, nearest[:, None])
     elif sensor.kind == "geometry_normal":
-        # From point to point, as MuJoCo has it: the other way where they overlap.
+        # From point to point like MuJoCo: negated in penetration.
         apart = torch.where(found.distance.detach() < 0.0, -1.0, 1.0)
         read = of_nearest(apart[..., None] * found.normal)
     else:
@@ -72,11 +72,11 @@ def distance_readings(simulator: Simulator, robot: Robot, q: torch.Tensor, senso
     return read.unflatten(0, q.shape[:2])
 
 
-NOTHING = -1.0  # the distance where a ray meets nothing
+NOTHING = -1.0  # the distance of a ray without a hit
 
 
 def range_readings(simulator: Simulator, robot: Robot, q: torch.Tensor, sensor: Sensor) -> torch.Tensor:
-    """What a rangefinder reads of its rays, which pass through its own link [steps, num_worlds, numbers]."""
+    """Return a rangefinder's readings of its rays, which pass through its own link [steps, num_worlds, numbers]."""
     flat = q.flatten(0, 1)
     axes, share = _rays(sensor, q)
     if sensor.target == WORLD:
@@ -103,7 +103,7 @@ def range_readings(simulator: Simulator, robot: Robot, q: torch.Tensor, sensor: 
 
 
 def _rays(sensor: Sensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Directions of length 1 in the frame [rays, 3], and what of them is along the axis of a camera [rays]."""
+    """Return unit directions in the frame [rays, 3], and their components along the axis of a camera [rays]."""
     if sensor.pixels is None or sensor.image is None:
         return like.new_tensor([[0.0, 0.0, 1.0]]), like.new_ones(1)
     (columns, rows), (focal_x, focal_y, centre_x, centre_y) = sensor.pixels, sensor.image
@@ -117,7 +117,7 @@ def _rays(sensor: Sensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 def joint_limit(
     simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, joint: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Position and velocity of the limit at which a joint is; both zero away from its limits."""
+    """Return position and velocity of a joint's active limit; both zero away from its limits."""
     dof = int(simulator.model.joint_qd_start[simulator.model.joint_names.index(joint)])
     place = int(simulator.model.dof_q[dof])
     names = ("lower_limit", "upper_limit", "limit_margin")
@@ -127,7 +127,7 @@ def joint_limit(
 def tendon_limit(
     simulator: Simulator, length: torch.Tensor, rate: torch.Tensor, tendon: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As :func:`joint_limit` for a tendon of a length [steps, num_worlds, 1]."""
+    """Return :func:`joint_limit` for a tendon of a length [steps, num_worlds, 1]."""
     number = simulator.model.tendons.names.index(tendon)
     names = ("tendon_lower_limit", "tendon_upper_limit", "tendon_limit_margin")
     return _limit(length, rate, *_bounds(simulator, names, number, length))
@@ -140,7 +140,7 @@ def _bounds(simulator: Simulator, names: tuple[str, ...], number: int, like: tor
 def _limit(
     place: torch.Tensor, rate: torch.Tensor, lower: torch.Tensor, upper: torch.Tensor, margin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of both limits at once the lower, as MuJoCo, which lists it first."""
+    """Choose the lower limit if both are active, like MuJoCo, which lists it first."""
     below, above = place - lower, upper - place
     at_lower, at_upper = below < margin, above < margin
     nothing = torch.zeros_like(place)
@@ -150,7 +150,7 @@ def _limit(
 
 @in_own_precision
 def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """What an inertial measurement unit at a frame measures, in each step of a rollout.
+    """Compute the readings of an inertial measurement unit at a frame, in each step of a rollout.
 
     The acceleration is the change of velocity over the step that leads to a state, so that contacts are part of it.
 
@@ -184,7 +184,7 @@ def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) 
     if not number("imu", "dt", dt) > 0.0:
         raise ModelError(f"imu: dt is {dt!r}; it must be positive")
     if len(q) < 2 or len(qd) != len(q):
-        raise ModelError(f"imu: q has {len(q)} states and qd {len(qd)}; it takes the same number of both, at least two")
+        raise ModelError(f"imu: q has {len(q)} states and qd {len(qd)}; give the same number of both, at least two")
     qdd = torch.diff(qd, dim=0) / dt
     acceleration = robot.frame_acceleration(q[1:], qd[1:], qdd, frame, reference="local")[..., 3:]
     rotation = robot.forward_kinematics_matrix(q[1:], frame)[..., :3, :3]

@@ -1,4 +1,4 @@
-"""What the sensors of a model read along a rollout, as one differentiable tensor."""
+"""Readings of a model's sensors along a rollout, as one differentiable tensor."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,25 +27,25 @@ AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}
 
 
 class Sensors(torch.nn.Module):
-    """The sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are among them.
+    """Sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are included.
 
     Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration there, contacts
-    included. With hard contact that is the change of velocity over the step's time. Under MuJoCo's law, as there, it is
-    what the law finds before an integrator goes on: :func:`sim.torch.rollout` with ``sensors`` keeps it. From states
-    alone it is found again for the integrator "euler", which takes the damping of joints implicitly; with the others it
-    is the change of velocity there too. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
-    acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
+    included. With hard contact that is the change of velocity over the step's time. Under MuJoCo's law it is, as in
+    MuJoCo, the law's acceleration before an integrator is applied: :func:`sim.torch.rollout` with ``sensors`` keeps it.
+    From states alone it is recomputed for the integrator "euler", which treats the damping of joints implicitly; with
+    the others it is the change of velocity there too. Quaternions are xyzw. An accelerometer and
+    "frame_linear_acceleration" give the acceleration of a frame's origin less gravity, the one along the frame's axes
+    and the other along the world's.
 
     Args:
-        simulator: that makes the rollouts; its parameters are those that it has when a reading is taken, but for those
-            that are given with it.
-        names: the sensors to read, in this order; None for all but those of contacts and forces that the simulator
-            doesn't measure.
+        simulator: the one that makes the rollouts; a reading uses its present parameters, but for those given with it.
+        names: names of the sensors to read, in this order. Default: all but those of contacts and forces that the
+            simulator doesn't measure.
 
     Attributes:
         simulator: as given.
-        names: of the sensors.
-        slices: where the numbers of each are in a reading.
+        names: names of the sensors.
+        slices: slice of a reading for each sensor.
 
     Raises:
         ModelError: for an unknown name, and for a sensor of contacts, of touch or of a limit's force that isn't among
@@ -82,12 +82,12 @@ class Sensors(torch.nn.Module):
         self._present = PresentRobot(simulator)
 
     def extra_repr(self) -> str:
-        """What ``repr`` says of them."""
+        """Return the sensors' names, for ``repr``."""
         return ", ".join(self.slices)
 
     @property
     def needs_acceleration(self) -> bool:
-        """Whether a rollout has to keep accelerations for them, since its states don't tell those."""
+        """True if a rollout must keep accelerations for these sensors, since states don't determine them."""
         by_acceleration = any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self._sensors)
         return by_acceleration and isinstance(self.simulator.contact, MujocoContact)
 
@@ -103,7 +103,7 @@ class Sensors(torch.nn.Module):
         act: torch.Tensor | None = None,
         **parameters: torch.Tensor,
     ) -> torch.Tensor:
-        """All readings of a rollout.
+        """Compute all readings of a rollout.
 
         Args:
             q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
@@ -112,15 +112,15 @@ class Sensors(torch.nn.Module):
             contact_force: that of a :class:`sim.torch.Rollout` [steps, num_worlds, sensors, 3], where those of
                 contacts, touch and limits are read.
             acceleration: of joints at the states before each step [steps, num_worlds, nv], as
-                :func:`sim.torch.rollout` with ``sensors`` finds it; None to take it from the states.
+                :func:`sim.torch.rollout` with ``sensors`` keeps it. Default: taken from the states.
             act: states of actuators that have one [steps + 1, num_worlds, na], where their forces are read.
             **parameters: those that the rollout was given, as for :func:`sim.torch.rollout`.
 
         Returns:
-            [steps, num_worlds, numbers], in SI units and rad; ``slices`` says what is where.
+            [steps, num_worlds, numbers], in SI units and rad; ``slices`` gives each sensor's slice.
 
         Raises:
-            ModelError: for fewer than two states, for missing inputs, for parameters of another name or shape, and for
+            ModelError: for fewer than two states, missing inputs, parameters of an unknown name or wrong shape, and
                 sensors of a joint's force and torque of Runge-Kutta steps without their accelerations.
         """
         for label, value in (("q", q), ("qd", qd)):
@@ -131,7 +131,7 @@ class Sensors(torch.nn.Module):
                 )
         if len(q) < 2 or len(qd) != len(q):
             raise ModelError(
-                f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
+                f"Sensors: q has {len(q)} states and qd {len(qd)}; give the same number of both, at least two"
             )
         given = {name: given_parameter(self.simulator, name, value) for name, value in parameters.items()}
         simulator = with_given(self.simulator, given)
@@ -142,7 +142,7 @@ class Sensors(torch.nn.Module):
 
 
 class _Motion:
-    """A rollout as its sensors see it; what several of them need is computed once."""
+    """A rollout as its sensors see it; shared intermediate results are computed once."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class _Motion:
         }
 
     def read(self, sensor: Sensor) -> torch.Tensor:
-        """What a sensor reads [steps, num_worlds, numbers]."""
+        """Return the readings of a sensor [steps, num_worlds, numbers]."""
         if sensor.kind in AXES:
             return self._seen(sensor.reference, self._rotation(sensor.target)[..., AXES[sensor.kind]])
         if SENSOR_KINDS[sensor.kind].of == LINK:
@@ -230,13 +230,13 @@ class _Motion:
             return found[..., :1]
         if self.simulator.integrator == "rk4" and GAIN not in self._kept:
             raise ModelError(
-                f"Sensors: sensor '{sensor.name}' goes by an acceleration that the states of Runge-Kutta steps don't "
-                "tell; read it by rollout(..., sensors=sensors)"
+                f"Sensors: sensor '{sensor.name}' needs accelerations, which states of Runge-Kutta steps don't "
+                "determine; read it with rollout(..., sensors=sensors)"
             )
         return self._seen(sensor.target, self._moving(sensor) - found)
 
     def _moving(self, sensor: Sensor) -> torch.Tensor:
-        """Force, or torque about the origin of the frame, that moves a link and all that it carries."""
+        """Return the force, or torque about the origin of the frame, that moves a link and its subtree."""
         links = links_carried(self.model, self.model.frame(sensor.target).link)
         mass, arm, place, rotation, velocity = self._carried(links)
         make = lambda: self.robot.frame_acceleration(self.q, self.qd, self._gain())  # noqa: E731
@@ -256,14 +256,16 @@ class _Motion:
         return values[..., start : start + count]
 
     def _of_actuator(self, which: int, actuator: str) -> torch.Tensor:
-        """Position (0) or velocity (1) of what an actuator acts on, times its gear."""
+        """Return position (0) or velocity (1) of an actuator's joint or tendon, times its gear."""
         number = self._followed(actuator)
         make = lambda: torch.stack(moved_by_actuators(self.simulator, self.q, self.qd, self._tendons()))  # noqa: E731
         moved = self._once("moved by actuators", make)
         return self._gear()[..., number, None] * moved[which, ..., number : number + 1]
 
     def _followed(self, actuator: str) -> int:
-        """The number of an actuator on a joint or a tendon. Raises ModelError for one on a frame or on contacts."""
+        """Return the index of an actuator on a joint or a tendon. Raises ModelError for one on a frame or on
+        contacts.
+        """
         number = self.model.actuator_names.index(actuator)
         require_joints_and_tendons(self.model, "Sensors", [number])
         return number
@@ -272,18 +274,18 @@ class _Motion:
         return present_parameter(self.simulator, "actuator_gear", self.q)
 
     def _tendons(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Lengths and slopes, where an actuator acts on a tendon."""
+        """Return lengths and slopes of tendons, if an actuator acts on one."""
         return self._tendon_paths() if (self.model.actuator_tendon >= 0).any() else None
 
     def _tendon_paths(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lengths and slopes of all tendons."""
+        """Return lengths and slopes of all tendons."""
         if self._paths is None:
             self._paths = TendonPaths(self.simulator, self.robot)(self.q)
         return self._paths
 
     def _forces(self) -> torch.Tensor:
         if self.control is None:
-            raise ModelError("Sensors: forces of actuators are read, which need the inputs of the rollout, control")
+            raise ModelError("Sensors: actuator forces need the inputs of the rollout; give control")
         given = (self.simulator, self.states, self.rates, self.control, self.act)
         return self._once("forces", lambda: forces_of_actuators(*given, self._tendons()))
 
@@ -302,13 +304,13 @@ class _Motion:
         return self.simulator, self.q, self.qd
 
     def _of_tendon(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Length and rate."""
+        """Return length and rate of a tendon."""
         number = self.model.tendons.names.index(sensor.target)
         length, slope = (each[:, :, number] for each in self._tendon_paths())
         return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
 
     def _kinetic_energy(self, sensor: Sensor) -> torch.Tensor:
-        """Of bodies, of rotors of joints and of tendons."""
+        """Return the kinetic energy of bodies, rotors of joints and tendons."""
         energy = self.robot.kinetic_energy(self.q, self.qd)
         if self.model.tendons.names and self.simulator.parameter("tendon_armature").any():
             armature = present_parameter(self.simulator, "tendon_armature", self.q)
@@ -317,7 +319,7 @@ class _Motion:
         return energy[..., None]
 
     def _potential_energy(self, sensor: Sensor) -> torch.Tensor:
-        """Of gravity and of springs of joints and of tendons."""
+        """Return the potential energy of gravity and of springs of joints and tendons."""
         energy = self.robot.potential_energy(self.q)
         if not self.model.tendons.names:
             return energy[..., None]
@@ -331,7 +333,7 @@ class _Motion:
         return (energy + (mean * stretch**2).sum(dim=-1))[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Zero where no joint changes the length: there the limit doesn't act."""
+        """Return the limit of a tendon; zero if no joint changes the length, since the limit doesn't act then."""
         number = self.model.tendons.names.index(sensor.target)
         moves = (self._tendon_paths()[1][:, :, number] != 0.0).any(dim=-1, keepdim=True)
         position, rate = tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
@@ -353,7 +355,7 @@ class _Motion:
         return times[:, None, None].expand(*self.q.shape[:2], 1)
 
     def _gain(self) -> torch.Tensor:
-        """Accelerations of joints: given, or from states those before Euler's method takes damping implicitly."""
+        """Return accelerations of joints: given, or from states, before Euler's implicit damping."""
 
         def make() -> torch.Tensor:
             change = torch.diff(self.rates, dim=0)
@@ -392,7 +394,7 @@ class _Motion:
         return self._pose(frame)[..., :3, :3]
 
     def _velocity(self, frame: str) -> torch.Tensor:
-        """Along the world's axes, angular first; zero of the world."""
+        """Return the velocity along the world's axes, angular first; zero for the world."""
         if frame == WORLD:
             return self.q.new_zeros(*self.q.shape[:2], 6)
         make = lambda: self.robot.frame_velocity(self.q, self.qd, self._frames)  # noqa: E731
@@ -405,7 +407,7 @@ class _Motion:
         return self._of_frame("acceleration", make, frame)
 
     def _felt(self, frame: str) -> torch.Tensor:
-        """The acceleration of a frame's origin less gravity, along the world's axes."""
+        """Return the acceleration of a frame's origin less gravity, along the world's axes."""
         return self._acceleration(frame)[..., 3:] - self._gravity()
 
     def _gravity(self) -> torch.Tensor:
@@ -415,11 +417,11 @@ class _Motion:
         return self.q.new_zeros(*self.q.shape[:2], 3) if frame == WORLD else self._pose(frame)[..., :3, 3]
 
     def _seen(self, frame: str, vector: torch.Tensor) -> torch.Tensor:
-        """A vector of the world along the axes of a frame."""
+        """Express a vector of the world along the axes of a frame."""
         return vector if frame == WORLD else (self._rotation(frame).mT @ vector[..., None])[..., 0]
 
     def _position(self, sensor: Sensor) -> torch.Tensor:
-        """From the origin of the reference, along the world's axes."""
+        """Return the position from the origin of the reference, along the world's axes."""
         return self._origin(sensor.target) - self._origin(sensor.reference)
 
     def _inside(self, sensor: Sensor) -> torch.Tensor:
@@ -432,7 +434,7 @@ class _Motion:
         return projection(sensor.image, self._from_reference(sensor))
 
     def _from_reference(self, sensor: Sensor) -> torch.Tensor:
-        """The same along the axes of the reference."""
+        """Return the position from the origin of the reference, along the axes of the reference."""
         return self._seen(sensor.reference, self._position(sensor))
 
     def _orientation(self, sensor: Sensor) -> torch.Tensor:
@@ -455,10 +457,12 @@ class _Motion:
         carried = torch.linalg.cross(there[..., :3], self._position(sensor))
         return self._seen(sensor.reference, here[..., 3:] - there[..., 3:] - carried)
 
-    # ---- links with all that they carry ------------------------------------------------------------------------
+    # ---- links with their subtrees -----------------------------------------------------------------------------
 
     def _carried(self, links: list[int]) -> tuple[torch.Tensor, ...]:
-        """Masses, centres of mass from the links' origins and in the world, rotations and velocities of links."""
+        """Return masses, centres of mass from the links' origins and in the world, rotations and velocities of
+        links.
+        """
         poses = self._once("links", lambda: self.robot.forward_kinematics_matrix(self.q))[:, :, links]
         velocity = self._once("link velocities", lambda: self.robot.frame_velocity(self.q, self.qd))[:, :, links]
         rotation = poses[..., :3, :3]
@@ -467,11 +471,11 @@ class _Motion:
         return mass[..., links, None], arm, poses[..., :3, 3] + arm, rotation, velocity
 
     def _inertia(self, links: list[int], rotation: torch.Tensor) -> torch.Tensor:
-        """About the centres of mass, along the world's axes."""
+        """Return the inertia about the centres of mass, along the world's axes."""
         return rotation @ present_parameter(self.simulator, "inertia", self.q)[..., links, :, :] @ rotation.mT
 
     def _subtree(self, sensor: Sensor) -> torch.Tensor:
-        """Centre of mass, its velocity, or the angular momentum about it."""
+        """Return centre of mass of a subtree, its velocity, or the angular momentum about it."""
         links = links_carried(self.model, self.model.link_names.index(sensor.target))
         mass, arm, place, rotation, velocity = self._carried(links)
         moving = velocity[..., 3:] + torch.linalg.cross(velocity[..., :3], arm)

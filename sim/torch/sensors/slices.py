@@ -1,4 +1,4 @@
-"""Which numbers of a reading are a sensor's, and why a sensor has none."""
+"""Slices of a reading by sensor, with reasons for missing ones."""
 
 from collections.abc import Collection
 
@@ -6,11 +6,11 @@ from sim.errors import ModelError
 
 
 class Slices(dict[str, slice]):
-    """Where the numbers of each sensor are in a reading; asked for another sensor, it raises what that one lacks.
+    """Slice of a reading for each sensor; a lookup of another sensor raises an error that says why it isn't read.
 
     Args:
         known: names of the model's sensors.
-        measured: those that the simulator can read.
+        measured: names of those that the simulator can read.
     """
 
     def __init__(self, known: Collection[str], measured: Collection[str]):
@@ -21,9 +21,9 @@ class Slices(dict[str, slice]):
         raise self.why_not(name)
 
     def why_not(self, name: str) -> ModelError:
-        """What stands against reading a sensor that isn't read."""
+        """Return the reason why a sensor isn't read."""
         if name not in self.known:
-            return ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(self.known) or 'none'}")
+            return ModelError(f"Sensors: unknown sensor '{name}'; the model has {', '.join(self.known) or 'none'}")
         if name not in self.measured:
             return ModelError(
                 f"Sensors: sensor '{name}' measures contacts or forces; give the simulator contact_sensors=['{name}']"

@@ -170,7 +170,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(sim.ModelError, match="tendon 'around': armature"):
         simulator.set_parameter("tendon_armature", np.array([0.0, 1.0]))
     heavy = sim.Simulator(load_quietly(written(tmp_path)), DT, device="cpu")
-    with pytest.raises(sim.ModelError, match="tendons with armature, whose inertia"):
+    with pytest.raises(sim.ModelError, match="JointForces: .* armature"):
         sim.torch.JointForces(heavy)
     with pytest.raises(sim.ModelError, match="integrator=.* tendon 'pulley'"):
         sim.Simulator(load_quietly(written(tmp_path)), DT, contact=CONTACT, integrator="implicitfast")
