@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scene:
-    """A motion whose derivative is checked: final velocities with respect to initial velocities."""
+    """Motion whose derivative is checked: final velocities with respect to initial velocities."""
 
     name: str
     model: sim.Model
@@ -69,7 +69,7 @@ class Scene:
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--quick", action="store_true", help="few numbers of sweeps, few repeats")
@@ -85,7 +85,9 @@ def main() -> None:
 
 
 def scenes() -> Iterator[Scene]:
-    """A quadruped that lands and slides, balls in a heap, and a box that slides and turns, hard and slightly soft."""
+    """Build a quadruped that lands and slides, balls in a heap, and a box that slides and turns, hard and slightly
+    soft.
+    """
     robot = quadruped.build("float64", friction=0.4, height=0.004)
     joints = robot.model.dof_q >= 0
     springs = {
@@ -128,12 +130,12 @@ def measure(scene: Scene, quick: bool) -> Iterator[Row]:
 
 
 def directions(scene: Scene) -> np.ndarray:
-    """Random directions in the initial velocities [SAMPLES, nv]."""
+    """Draw random directions in the initial velocities [SAMPLES, nv]."""
     return np.random.default_rng(7).normal(size=(SAMPLES, scene.model.nv))
 
 
 def differences(scene: Scene, sweeps: int, weight: np.ndarray) -> np.ndarray:
-    """Central differences of weight . qd(final) along the directions [SAMPLES]."""
+    """Compute central differences of weight . qd(final) along the directions [SAMPLES]."""
     contact = replace(scene.contact, sweeps=sweeps)
     simulator = sim.Simulator(scene.model, scene.dt, 2 * SAMPLES, "cpu", contact, scene.parameters)
     change = STEP * directions(scene)
@@ -144,12 +146,12 @@ def differences(scene: Scene, sweeps: int, weight: np.ndarray) -> np.ndarray:
 
 
 def error(found: np.ndarray, expected: np.ndarray) -> float:
-    """Relative root-mean-square error over the directions."""
+    """Return the relative root-mean-square error over the directions."""
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
 def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float | None:
-    """Time of the backward pass of the standing quadruped [us]; None for other scenes."""
+    """Measure the time of the backward pass of the standing quadruped [us]; None for other scenes."""
     if "quadruped" not in scene.name:
         return None
     contact = replace(scene.contact, sweeps=sweeps, adjoint=adjoint)
@@ -161,7 +163,9 @@ def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float
 
 
 def working_memory(scene: Scene, contact: sim.ContactMethod) -> float:
-    """Memory that the first backward pass adds to a simulator's arrays, per world, halved for float32 [kB]."""
+    """Measure the memory that the first backward pass adds to a simulator's arrays, per world, halved for float32
+    [kB].
+    """
     simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
     trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=1)
     step = simulator.engine.shards[0].step
@@ -171,7 +175,7 @@ def working_memory(scene: Scene, contact: sim.ContactMethod) -> float:
 
 
 def held(step: object) -> int:
-    """Bytes of the arrays that are attributes of an object; arrays that share memory count once."""
+    """Count the bytes of an object's array attributes; arrays that share memory count once."""
     arrays = [value for value in vars(step).values() if isinstance(value, wp.array)]
     return sum({array.ptr: array.capacity for array in arrays}.values())
 

@@ -1,4 +1,4 @@
-"""The records of ``bench.sample_enhancement`` and ``bench.pretraining`` as text for the page of results."""
+"""Records of ``bench.sample_enhancement`` and ``bench.pretraining`` as text for the pages of results."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ within 0.01.
 
 
 def enhancement_section(record: dict[str, Any]) -> str:
-    """A line for each training."""
+    """Return a row for each training."""
     lines = [
         "| added to each step | seed | steps | seconds | return at a third, two thirds, the end "
         "| at equal steps | without randomness |",
@@ -81,7 +81,7 @@ def enhancement_section(record: dict[str, Any]) -> str:
 
 
 def plot_enhancement(path: Path, record: dict[str, Any]) -> None:
-    """Returns in training over the steps and over the seconds."""
+    """Plot returns in training over the steps and over the seconds."""
     names = list(dict.fromkeys(row["variant"] for row in record["rows"]))
     with plot(path, columns=2) as axes:
         for row in record["rows"]:
@@ -94,7 +94,7 @@ def plot_enhancement(path: Path, record: dict[str, Any]) -> None:
 
 
 def pretraining_section(record: dict[str, Any]) -> str:
-    """A line for each training."""
+    """Return a row for each training."""
     lines = [
         "| trained | paper | seed | steps here | steps in MuJoCo | seconds | return, length, speed here "
         "| return, length, speed in MuJoCo |",

@@ -1,7 +1,7 @@
 """Policies by the model-free algorithms of Stable-Baselines3, trained in the same environments for a given time.
 
-PPO and SAC have the settings that Stable-Baselines3's own collection recommends for gymnasium's robots, with more
-environments side by side: PPO learns from 64 of them, SAC makes one update for each step of its 8.
+PPO and SAC have the settings that Stable-Baselines3's own collection recommends for gymnasium's robots, with larger
+batches of environments: PPO learns from 64 of them, SAC makes one update for each step of its 8.
 """
 
 import math
@@ -31,11 +31,11 @@ ALGORITHMS: dict[str, tuple[type[BaseAlgorithm], int, dict[str, Any]]] = {
 
 
 class Deterministic:
-    """A trained policy without randomness, for observations as tensors.
+    """Deterministic policy of a training, for observations as tensors.
 
     Args:
-        model: what was trained.
-        environments: its environments, which have scaled the observations.
+        model: the trained model.
+        environments: its environments, which scale the observations.
     """
 
     def __init__(self, model: BaseAlgorithm, environments: VecNormalize):
@@ -43,22 +43,23 @@ class Deterministic:
         self.num_observations = int(environments.observation_space.shape[0])  # type: ignore[index]
 
     def __call__(self, observation: torch.Tensor) -> torch.Tensor:
-        """The actions [..., actions] for observations [..., observations]."""
+        """Return the actions [..., actions] for observations [..., observations]."""
         scaled = self._environments.normalize_obs(observation.numpy())
         action, _ = self._model.predict(scaled, deterministic=True)
         return torch.as_tensor(action)
 
 
 class Clock(BaseCallback):
-    """Ends a training after some seconds of the processor, or at a goal; shows a bar meanwhile.
+    """Callback that ends a training after some processor time or at a goal, with a progress bar.
 
     Args:
-        seconds: its time.
-        name: of the bar.
+        seconds: processor time of the training.
+        name: name of the progress bar.
         goal: mean return of the last 100 episodes that ends it.
 
     Attributes:
-        points: steps, seconds and the mean return of the last 100 episodes, of each second once one has ended.
+        points: steps, seconds and the mean return of the last 100 episodes, for each second after the first episode's
+            end.
     """
 
     def __init__(self, seconds: float, name: str, goal: float = math.inf):
@@ -82,14 +83,14 @@ class Clock(BaseCallback):
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training.
+    """Result of a training.
 
     Attributes:
-        policy: without randomness.
-        envs: environments side by side.
-        steps: of environments.
-        seconds: of the processor that it took.
-        points: of its learning curve, see :class:`Clock`.
+        policy: the deterministic policy.
+        envs: number of environments.
+        steps: number of environment steps.
+        seconds: processor time.
+        points: points of its learning curve, see :class:`Clock`.
     """
 
     policy: Deterministic
@@ -102,7 +103,7 @@ class Trained:
 def train_baseline(
     method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int, goal: float = math.inf
 ) -> Trained:
-    """Train by "ppo" or "sac" for some seconds of the processor, with one thread like the trainings beside it.
+    """Train by "ppo" or "sac" for some processor time, with one thread like the trainings it is compared with.
 
     goal: mean return of the last 100 episodes that ends the training earlier.
     """

@@ -1,10 +1,10 @@
-"""Steps and time until a cart-pole swings up: by gradients through the simulator, by PPO and by SAC.
+"""Steps and time until a cart-pole swings up: with gradients through the simulator, PPO and SAC.
 
     python -m bench.cartpole --json bench/results/cartpole_cpu.json
     python -m bench.cartpole --methods sac --seeds 5 --minutes 60
 
 A training counts as done once the mean return of its last episodes, with their random actions, reaches the goal.
-Seconds are those of the processor, on one thread. What the file already has isn't trained again.
+Seconds are processor time with one thread. Trainings in the file aren't repeated.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from examples.rl.training import train
 TASK = "CartpoleSwingup"
 GOAL = -550.0
 METHODS = ("shac", *ALGORITHMS)
-ITERATIONS = 500  # of SHAC, over which its learning rates fall
+ITERATIONS = 500  # of SHAC, over which the learning rates fall
 
 
 def main() -> None:
@@ -50,12 +50,12 @@ def main() -> None:
 
 
 def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
-    """Train. Returns the steps, the seconds and the return where the goal is reached, or the last ones."""
+    """Train. Returns steps, seconds and return at the goal, or the last ones."""
     if method == "shac":
         points = gradient_points(seed, seconds)
     else:
         found = train_baseline(method, TASK, {}, seconds, seed, goal=GOAL)
-        # Where no episode has ended there is no return.
+        # There is no return before the first episode ends.
         points = np.array(found.points or [(found.steps, found.seconds, -np.inf)])
     reached = np.flatnonzero(points[:, 2] >= GOAL)
     steps, spent, total = points[reached[0] if len(reached) else -1]
@@ -71,7 +71,7 @@ def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
 
 
 def gradient_points(seed: int, seconds: float) -> np.ndarray:
-    """Steps, seconds and returns of a training by gradients through the simulator [iterations, 3]."""
+    """Return steps, seconds and returns of a training with gradients through the simulator [iterations, 3]."""
     learner = shac.learner_of(TASK, ITERATIONS, seed, threads=1)
     horizon = learner.settings.horizon
     training = train(learner, ITERATIONS, seconds, horizon, Progress(None, {}), time.process_time)

@@ -3,9 +3,9 @@
 python -m bench.cmaes --json bench/results/cmaes_cpu.json       # python -m bench.results then makes table and plot
 
 An episode is one motion simulated in one world. An iteration with gradients counts one episode per world, and its time
-includes the backward pass; in estimate, motions whose derivatives are computed count three, since they and their
-intervals are simulated once more. CMA-ES is pycma's, with a diagonal covariance for thousands of unknowns. In estimate,
-which has several minima, it restarts from a random point when it converges to a wrong one.
+includes the backward pass; in estimate, a motion with derivatives counts three times, since it and its intervals are
+simulated again. CMA-ES is pycma's, with a diagonal covariance for thousands of unknowns. In estimate, which has several
+minima, it restarts from a random point when it converges to a wrong one.
 """
 
 import argparse
@@ -37,9 +37,8 @@ PAPER = {
     "golf": "50 iterations; CMA-ES not within 1,500 episodes",
     "friction": "10 iterations from 0.002 to about 0.2",
 }
-FEW = 3  # searches whose figures the table lists one by one
-# Parameters whose chi square exceeds the least by no more than this lie within one standard deviation of the best fit,
-# for one unknown.
+FEW = 3  # number of searches up to which the table lists each
+# Largest excess of chi square within one standard deviation of the best fit, for one unknown.
 NEAR_THE_BEST = 1.0
 
 
@@ -48,7 +47,7 @@ class Curve:
     """Progress of a search.
 
     Attributes:
-        best: least loss so far.
+        best: smallest loss so far.
         episodes: episodes simulated up to each entry of ``best``.
         seconds: time taken up to each entry.
     """
@@ -69,10 +68,10 @@ class Problem:
         goal: loss below which the goal is reached.
         by_gradients: solves it with gradients, given a seed.
         losses: losses of candidates [n, unknowns]; zeros are the start of the first search.
-        candidates: number of candidates simulated at once.
+        candidates: number of candidates per batch.
         episodes: number of episodes that CMA-ES may use.
         bound: largest magnitude of each unknown [unknowns]; None if unbounded.
-        repeats: whether searches by gradients depend on a seed.
+        repeats: True if searches by gradients depend on a seed.
     """
 
     name: str
@@ -115,12 +114,12 @@ class Run:
 
     @property
     def there(self) -> int | None:
-        """The first entry of ``best`` that reaches the goal; None if none does."""
+        """Index of the first entry of ``best`` that reaches the goal; None if none does."""
         return next((k for k, best in enumerate(self.best) if best < self.goal), None)
 
 
 def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfScene, coordinates: int) -> Problem:
-    """Throw or golf: a torque for every motor at every step.
+    """Make the problem of throw or golf: a torque for every motor at every step.
 
     Args:
         name: name of the problem.
@@ -155,7 +154,7 @@ def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfSce
 
 
 def friction_problem(distance: float = 0.8) -> Problem:
-    """The racecar: the logarithm of the ground's friction."""
+    """Make the problem of the racecar: the logarithm of the ground's friction."""
     scene = racecar.build()
     candidates = 4
     simulator = sim.Simulator(scene.model, scene.dt, num_worlds=candidates, device="cpu")
@@ -178,10 +177,10 @@ def friction_problem(distance: float = 0.8) -> Problem:
 
 
 def estimate_problem() -> Problem:
-    """The box: the logarithms of friction, restitution and two masses, from one noisy motion.
+    """Make the problem of the box: the logarithms of friction, restitution and two masses, from one noisy motion.
 
     CMA-ES starts in the middle of the range from which boxes and guesses are drawn, with a standard deviation of 0.3 of
-    the range. It may leave the range as far as the gradient search may.
+    the range. It has the same margin around the range as the gradient search.
     """
     scene, truth = box.build(), np.array([box.TYPICAL])
     seen = box_motion.observe(scene, truth, 0, "cpu")
@@ -206,7 +205,7 @@ def estimate_problem() -> Problem:
 
 
 def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -> float:
-    """The least chi square near the truth [1, 4], which neither method knows."""
+    """Find the smallest chi square near the truth [1, 4], which neither method knows."""
     motion, sensitivity = box_motion.Motion(scene, 1, "cpu"), box_motion.Sensitivity(scene, seen.every, "cpu")
 
     def residuals(x: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -232,19 +231,19 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def even_curve(losses: list[float], episodes: int, seconds: float) -> Curve:
-    """Progress of iterations that all cost the same: their losses, the episodes of one and the seconds of all."""
+    """Return the progress of iterations of equal cost: their losses, the episodes of one and the seconds of all."""
     count = len(losses)
     best = [float(x) for x in np.minimum.accumulate(losses)]
     return Curve(best, [episodes * (k + 1) for k in range(count)], [seconds * (k + 1) / count for k in range(count)])
 
 
 def recorded(problem: Problem, method: str, seed: int | None, curve: Curve) -> Run:
-    """A search as a record."""
+    """Return a search as a record."""
     return Run(problem.name, method, seed, problem.loss, problem.unknowns, problem.goal, **asdict(curve))
 
 
 def run_gradients(problem: Problem, seeds: int) -> list[Run]:
-    """One search, or one per seed if it depends on the seed."""
+    """Run one search, or one per seed if it depends on the seed."""
     problem.by_gradients(0)  # compiles and loads the kernels
     if problem.repeats:
         return [recorded(problem, "gradients", seed, problem.by_gradients(seed)) for seed in range(seeds)]
@@ -252,7 +251,7 @@ def run_gradients(problem: Problem, seeds: int) -> list[Run]:
 
 
 def run_cmaes(problem: Problem, seed: int) -> Run:
-    """One search, up to the goal."""
+    """Run one search, up to the goal."""
     import cma
 
     rng, bound = np.random.default_rng(seed), problem.bound
@@ -280,7 +279,7 @@ def run_cmaes(problem: Problem, seed: int) -> Run:
 
 
 def table(runs: list[Run]) -> str:
-    """A line per problem: the paper's figure, and what both methods needed."""
+    """Return a row per problem: the paper's figure, and the cost of both methods."""
     lines = [
         "| problem | unknowns | paper: gradients | gradients: episodes (iterations) | seconds "
         "| CMA-ES: episodes | seconds | best |",
@@ -299,7 +298,7 @@ def table(runs: list[Run]) -> str:
 
 
 def counted(runs: list[Run]) -> tuple[str, str]:
-    """Episodes and seconds to the goal: of each search with its iterations where they are few, else medians."""
+    """Format episodes and seconds to the goal: of each search with its iterations if there are few, else medians."""
     if len(runs) <= FEW:
         iterations = [f" ({run.there})" if run.method == "gradients" and run.there is not None else "" for run in runs]
         each = ", ".join(f"{needed(run)}{more}" for run, more in zip(runs, iterations, strict=True))
@@ -315,13 +314,13 @@ def counted(runs: list[Run]) -> tuple[str, str]:
 
 
 def worst(runs: list[Run]) -> str:
-    """The range of the least losses."""
+    """Format the range of the smallest losses."""
     least = [run.best[-1] for run in runs]
     return f"{min(least):.1f} to {max(least):.1f}"
 
 
 def in_short(runs: list[Run]) -> str:
-    """Episodes to the goal with gradients and with CMA-ES, each for the median seed."""
+    """Format episodes to the goal with gradients and with CMA-ES, each for the median seed."""
     parts = []
     for name in dict.fromkeys(run.problem for run in runs):
         both = [
@@ -337,22 +336,22 @@ def in_short(runs: list[Run]) -> str:
 
 
 def needed(run: Run) -> str:
-    """Episodes to the goal."""
+    """Format episodes to the goal."""
     return f"not reached in {run.episodes[-1]}" if run.there is None else str(run.episodes[run.there])
 
 
 def taken(run: Run) -> str:
-    """Seconds to the goal, or for the whole search if it was not reached."""
+    """Format seconds to the goal, or for the whole search if it was not reached."""
     return f"{run.seconds[-1 if run.there is None else run.there]:.1f}"
 
 
 def reached(run: Run) -> str:
-    """The least loss, in words."""
+    """Format the smallest loss, in words."""
     return f"{100 * run.best[-1]:.2g} cm" if run.loss == "distance" else f"{run.best[-1]:.1f}"
 
 
 def plot(path: Path, runs: list[Run]) -> None:
-    """Best loss over episodes (above) and over seconds (below), a column per problem."""
+    """Plot best loss over episodes (above) and over seconds (below), a column per problem."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,9 +1,9 @@
-"""How many of the MJCF files in some folders load, which of them move as in MuJoCo, and what the others ask for.
+"""Coverage of the MJCF files in some folders: how many load, how many move as in MuJoCo, and missing features.
 
 pip download --no-deps gymnasium gymnasium-robotics dm_control robosuite; unzip each into corpus/
 python -m bench.corpus corpus --json out/corpus.json
 
-A file counts where MuJoCo compiles it. What was found is kept after each file; the same command goes on after a kill.
+A file counts if MuJoCo compiles it. Results are stored after each file; repeat the command to resume.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import mujoco
 import sim
 from bench.report import write_json
 
-# Notes of things that don't change the motion of the file.
+# Notes that don't concern the motion of the file.
 HARMLESS = re.compile(
     r"used with MuJoCo's law|left out: (\d+ )?sensor|is deprecated|ignored: \d+ skins?$"
     r"|delay and interval of sensors|^rangefinders|^sensors of actuators"
@@ -28,13 +28,13 @@ HARMLESS = re.compile(
 
 @dataclass
 class Found:
-    """What one file gives.
+    """Result for one file.
 
     Attributes:
-        error: why it doesn't load; None where it does.
-        moves: whether something in it moves.
-        notes: what is left out of it or changed, but for what doesn't change its motion.
-        law: why the law "mujoco" refuses it with the file's settings; None where it doesn't.
+        error: reason why it doesn't load; None if it does.
+        moves: True if something in it moves.
+        notes: dropped or changed elements that affect its motion.
+        law: reason why the law "mujoco" rejects it with the file's settings; None if it doesn't.
     """
 
     error: str | None = None
@@ -44,7 +44,7 @@ class Found:
 
     @property
     def clean(self) -> bool:
-        """Whether it loads without a warning of something that changes its motion."""
+        """True if it loads without a warning about its motion."""
         return self.error is None and not self.notes
 
 
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def look_at(path: Path) -> Found | None:
-    """What a file gives; None where MuJoCo doesn't compile it."""
+    """Return the result for a file; None if MuJoCo doesn't compile it."""
     try:
         mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
@@ -91,7 +91,7 @@ def look_at(path: Path) -> Found | None:
 
 
 def summary(files: list[Found]) -> str:
-    """Counts, and what the files ask for that isn't there, the most frequent first."""
+    """Return counts, and missing features by decreasing frequency."""
     moving = [found for found in files if found.moves]
     whole = [found for found in moving if found.clean and found.law is None]
     lines = [

@@ -1,11 +1,11 @@
-"""The arm's problem of bench/motions.py by Crocoddyl: runs in an environment of its own, since their packages differ.
+"""The arm's problem of bench/motions.py in Crocoddyl, run in a separate environment, since their packages differ.
 
     python -m venv out/crocoddyl
     out/crocoddyl/bin/pip install crocoddyl==3.2.1 'libpinocchio<4.1'
     python -m bench.motions --crocoddyl out/crocoddyl/bin/python
 
 Reads the problem from standard input and writes controls, iterations and seconds to standard output, as JSON.
-Crocoddyl 3.2.1 with Pinocchio 4.1, which pip would take, computes other accelerations than Pinocchio itself.
+Crocoddyl 3.2.1 with Pinocchio 4.1, pip's choice, computes other accelerations than Pinocchio itself.
 """
 
 import json
@@ -19,7 +19,7 @@ import pinocchio as pin
 
 
 def shooting_problem(given: dict[str, Any]) -> crocoddyl.ShootingProblem:
-    """The same arm, costs and time steps: semi-implicit Euler, and halves of weighted squares."""
+    """Make the same arm, costs and time steps: semi-implicit Euler, and halves of weighted squares."""
     model = pin.buildModelFromUrdf(given["urdf"])
     state = crocoddyl.StateMultibody(model)
     actuation = crocoddyl.ActuationModelFull(state)

@@ -3,7 +3,7 @@
 python -m bench.crowd --json bench/results/crowd_cpu.json --markdown docs/contact/many-bodies.md
 python -m bench.crowd --quick
 
-Beside MuJoCo's Newton method with its defaults, which lets its own world settle as long and then goes on from there.
+Compared with MuJoCo's Newton method with its defaults, after settling for the same time.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--markdown", type=Path, help="replace the table of boxes and quadrupeds in this file")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def cases(quick: bool) -> Iterator[tuple[str, int, Crowd, dict[str, np.ndarray]]]:
-    """Name, number of bodies, scene and parameters of every case."""
+    """Return name, number of bodies, scene and parameters of every case."""
     for shape in ("box", "ball"):
         for count in (4, 10) if quick else (10, 50):
             apart = 4.0 * SIZE
@@ -108,7 +108,7 @@ def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarr
 
 
 def time_mujoco(scene: Crowd, parameters: dict[str, np.ndarray], seconds: float) -> float:
-    """Microseconds of MuJoCo's step in the same world."""
+    """Measure microseconds of MuJoCo's step in the same world."""
     import mujoco
 
     model = scene.model
@@ -142,7 +142,7 @@ def print_rows(rows: list[Row]) -> None:
 
 
 def table(rows: list[Row]) -> str:
-    """Boxes and quadrupeds as a Markdown table."""
+    """Return boxes and quadrupeds as a Markdown table."""
     heads = "world", "bodies", "candidate pairs", "contacts", "forward [µs]", "backward [µs]", "MuJoCo, forward [µs]"
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in rows:

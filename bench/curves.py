@@ -1,4 +1,4 @@
-"""Learning curves: some points of what trainings returned on their way, and those of several methods in one picture."""
+"""Learning curves: sampled points of the returns in training, and several methods in one picture."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ METHODS = ("shac", "ppo", "sac")
 
 
 def thinned(steps: ArrayLike, seconds: ArrayLike, returns: ArrayLike, points: int) -> dict[str, list[float]]:
-    """Up to ``points`` points of a curve, evenly spread, beginning where the first episode ends.
+    """Return up to ``points`` points of a curve, evenly spaced, starting at the end of the first episode.
 
     Returns:
         ``steps``, ``seconds`` and ``return`` of each; before an episode has ended a return isn't finite.
@@ -28,7 +28,9 @@ def thinned(steps: ArrayLike, seconds: ArrayLike, returns: ArrayLike, points: in
 
 
 def plot_policies(path: Path, record: dict[str, Any]) -> None:
-    """Returns in training over the seconds, of robots on hard contacts by each method; a line for each training."""
+    """Plot returns in training over the seconds, of robots on hard contacts by each method; a line for each
+    training.
+    """
     drawn = [row for row in record["rows"] if "curve" in row and row["law"] == "hard"]
     with plot(path, columns=len(TASKS)) as axes:
         for each, task in zip(axes, TASKS, strict=True):

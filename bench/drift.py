@@ -1,12 +1,12 @@
-"""How far motions part from MuJoCo's after a contact, each engine with its own collision detection, file by file.
+"""Divergence of motions from MuJoCo's after a contact, each engine with its own collision detection, file by file.
 
 pip download --no-deps gymnasium gymnasium-robotics dm_control robosuite; unzip each into corpus/
 python -m bench.drift corpus --json bench/results/drift.json
 
-Random inputs drive each file in MuJoCo until something touches. From there both engines go on with the same inputs and
-the file's own settings, in float64. As the solver here runs to the end, MuJoCo's does so too, by Newton's method with a
-tolerance of zero. MuJoCo's own spread is how far it parts from that with the solver and the tolerance of the file.
-Files in which nothing has touched after some seconds are left out, and those that MuJoCo finds unstable and resets.
+Random inputs drive each file in MuJoCo until the first contact. From there both engines continue with the same inputs
+and the file's settings, in float64. Both solvers run to convergence, MuJoCo's by Newton's method with a tolerance of
+zero. MuJoCo's own spread is its divergence from that with the solver and the tolerance of the file. Files without a
+contact after some seconds are excluded, and those that MuJoCo finds unstable and resets.
 """
 
 import argparse
@@ -25,11 +25,11 @@ import sim
 from bench.report import write_json
 from bench.timing import machine
 
-LONGEST = 3.0  # until something touches [s]
+LONGEST = 3.0  # until the first contact [s]
 TIMES = (0.2, 1.0)  # after that [s]
 MOST_DOFS = 60
-ITERATIONS = 200  # most of MuJoCo's solver, which ends by itself
-INPUTS = 0.3  # random ones, as a share of their ranges
+ITERATIONS = 200  # maximum of MuJoCo's solver, which ends by itself
+INPUTS = 0.3  # random ones, relative to their ranges
 HELD = 10  # steps with the same inputs
 
 UNSTABLE = [mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC]
@@ -39,16 +39,16 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class Drift:
-    """How far the body that is farthest off is, after each of ``TIMES`` [m].
+    """Distance of the body that is farthest off, after each of ``TIMES`` [m].
 
     Attributes:
         file: name of the file.
         dofs: its degrees of freedom.
-        contacts: how many there are when both begin.
-        here: distances between the engines; infinite where a state here isn't finite.
+        contacts: number of contacts at the start.
+        here: distances between the engines; infinite if a state here isn't finite.
         spread: those between MuJoCo and MuJoCo with the solver and the tolerance of the file.
-        energy: largest difference of the energies in any step, as a share of the largest kinetic energy; None where
-            a state isn't finite.
+        energy: largest difference of the energies in any step, relative to the largest kinetic energy; None if a state
+            isn't finite.
     """
 
     file: str
@@ -60,7 +60,7 @@ class Drift:
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a folder with MJCF files")
     parser.add_argument("--json", type=Path, help="write the record to this file")
@@ -80,7 +80,9 @@ def main() -> None:
 
 
 def measure(path: Path, folder: Path) -> Drift | None:
-    """The drift of a file; None where MuJoCo or the law doesn't take it, nothing moves or touches, or is unstable."""
+    """Measure the drift of a file; None if MuJoCo or the law rejects it, nothing moves or touches, or it is
+    unstable.
+    """
     try:
         peer = mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
@@ -115,7 +117,7 @@ def measure(path: Path, folder: Path) -> Drift | None:
 
 
 def to_the_end(peer: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy whose solver runs to the end."""
+    """Return a copy whose solver runs to convergence."""
     other = copy.deepcopy(peer)
     other.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     other.opt.tolerance = other.opt.ls_tolerance = 0.0
@@ -124,7 +126,7 @@ def to_the_end(peer: mujoco.MjModel) -> mujoco.MjModel:
 
 
 def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:
-    """Inputs of the actuators [steps, nu], each held for some steps."""
+    """Draw inputs of the actuators [steps, nu], each held for some steps."""
     limited = peer.actuator_ctrllimited.astype(bool)
     low, high = (np.where(limited, peer.actuator_ctrlrange[:, side], sign) for side, sign in ((0, -1.0), (1, 1.0)))
     shares = np.random.default_rng(0).uniform(-INPUTS, INPUTS, (-(-steps // HELD), peer.nu))
@@ -132,7 +134,7 @@ def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:
 
 
 def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair] | None:
-    """Coordinates and velocities of each state of a motion in MuJoCo; None where it is unstable."""
+    """Simulate a motion in MuJoCo: coordinates and velocities of each state; None if it is unstable."""
     data = mujoco.MjData(peer)
     data.qpos, data.qvel, data.act = np.split(start, [peer.nq, peer.nq + peer.nv])
     found = [(data.qpos.copy(), data.qvel.copy())]
@@ -144,7 +146,7 @@ def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pai
 
 
 def run_here(path: Path, peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair]:
-    """The same motion here, in MuJoCo's coordinates."""
+    """Simulate the same motion here, in MuJoCo's coordinates."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = sim.load(path, dtype="float64")
@@ -157,7 +159,9 @@ def run_here(path: Path, peer: mujoco.MjModel, start: np.ndarray, inputs: np.nda
 
 
 def energies_of(peer: mujoco.MjModel) -> Callable[[Pair, Pair], tuple[float, float, float]]:
-    """What finds the kinetic energy of one state, and the kinetic and potential energy of it and of another."""
+    """Return a function for the kinetic energy of one state, and the kinetic and potential energy of it and of
+    another.
+    """
     data = mujoco.MjData(peer)
 
     def energies(*states: Pair) -> tuple[float, float, float]:
@@ -174,7 +178,7 @@ def energies_of(peer: mujoco.MjModel) -> Callable[[Pair, Pair], tuple[float, flo
 
 
 def farthest(peer: mujoco.MjModel, qpos: np.ndarray, expected: np.ndarray) -> float:
-    """The largest distance of a body from where it is expected [m]."""
+    """Return the largest distance of a body from its expected position [m]."""
     places = []
     for each in (qpos, expected):
         data = mujoco.MjData(peer)

@@ -1,4 +1,4 @@
-"""Accuracy of estimated friction, restitution and masses: 256 boxes at once, and one box observed 200 times.
+"""Accuracy of estimated friction, restitution and masses: 256 boxes in a batch, and one box observed 200 times.
 
 python -m bench.estimation --json bench/results/estimation_cpu.json
 
@@ -24,8 +24,8 @@ class Record:
     """Result of one run. Lists have an entry for each of ``unknowns``.
 
     Attributes:
-        case: what was estimated.
-        boxes: number of boxes at once.
+        case: the case.
+        boxes: number of boxes in the batch.
         observed: number of observed values per box.
         unknowns: names of the unknowns.
         starts: number of searches per box.
@@ -33,7 +33,7 @@ class Record:
         searching: number of motions per box, on average, up to the best fits; those with derivatives count three.
         sampling: number of motions per box for the intervals.
         seconds: time taken.
-        good: number of fits that are as good as the noise allows.
+        good: number of fits consistent with the noise.
         held: fraction of the 95 % intervals that contain the truth.
         deviation: stated standard deviation relative to the estimate, median over the boxes.
         spread: root mean square of error / stated standard deviation; 1 if the deviations are right.

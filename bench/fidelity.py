@@ -84,7 +84,7 @@ def measure(scene: PhysicsScene) -> list[Row]:
 
 
 def run_mujoco(scene: PhysicsScene) -> Motion:
-    """The motion computed by MuJoCo with its Newton solver, elliptic cone and Euler integrator, otherwise its defaults.
+    """Simulate the motion in MuJoCo with its Newton solver, elliptic cone and Euler integrator, otherwise its defaults.
 
     MuJoCo has no restitution. In a scene with restitution its contacts are springs with the damping that produces it.
     """
@@ -97,7 +97,7 @@ def run_mujoco(scene: PhysicsScene) -> Motion:
     restitution = _restitution(model)
     if restitution:
         ratio = damping_ratio(restitution)
-        peer.geom_solimp[:, :2] = 0.9999  # the largest value allowed: the spring then follows the textbook
+        peer.geom_solimp[:, :2] = 0.9999  # the largest value allowed: the spring is then linear
         peer.geom_solref[:] = [-CONTACT_STIFFNESS, -2.0 * ratio * np.sqrt(CONTACT_STIFFNESS)]
     data = mujoco.MjData(peer)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, scene.qd0)
@@ -112,7 +112,7 @@ def run_mujoco(scene: PhysicsScene) -> Motion:
 
 
 def damping_ratio(restitution: float) -> float:
-    """Damping ratio of a spring and damper that push but never pull, such that a body bounces with this restitution.
+    """Compute the damping ratio of a spring and damper that push but never pull, for a bounce with this restitution.
 
     With a ratio of sin a, the force returns to zero at the phase pi - 2 a. The body then leaves at exp(-tan(a) (pi - 2
     a)) times its speed of approach.
@@ -123,13 +123,13 @@ def damping_ratio(restitution: float) -> float:
 
 
 def _restitution(model: sim.Model) -> float:
-    """Restitution of all pairs of a scene, whose bodies are equal."""
+    """Return the restitution of all pairs of a scene, whose bodies are equal."""
     moving = [value for value, g in zip(model.parameters["restitution"], model.geometries, strict=True) if g.link >= 0]
     return float(max(moving, default=0.0))
 
 
 def _support(peer: Any, data: Any) -> np.ndarray:
-    """Total force of the world's geometries on the bodies [3], N."""
+    """Compute the total force of the world's geometries on the bodies [3], N."""
     import mujoco
 
     total = np.zeros(3)
@@ -145,7 +145,7 @@ def _support(peer: Any, data: Any) -> np.ndarray:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table of errors."""
+    """Format the rows as a Markdown table of errors."""
     heads = ("scene", "step [ms]", "quantity", "expected", "Backswing, newton", "Backswing, pgs", "MuJoCo")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     before = ""

@@ -1,12 +1,11 @@
-"""All that there is to know of a GPU, in pieces: the tests on it, then the benchmarks. ``make gpu`` runs it.
+"""All measurements of a GPU, in pieces: the tests on it, then the benchmarks. ``make gpu`` runs it.
 
     python -m bench.gpu --minutes 9
     python -m bench.gpu --list
 
-Machines with a GPU are often rented by the minute. A call takes no longer than ``--minutes``, and the next one goes on
-with the first piece that isn't done; what a piece says is in a file of its own under ``--out``. A piece that fails
-isn't run again without ``--again``, and one that has had a whole call to itself counts as failed. The records of the
-benchmarks are written to bench/results.
+Machines with a GPU are often rented by the minute. A call takes at most ``--minutes``, and the next one resumes at the
+first piece that isn't done; each piece has a log under ``--out``. A failed piece isn't run again without ``--again``,
+and one that didn't finish in a whole call counts as failed. The records of the benchmarks are written to bench/results.
 """
 
 import argparse
@@ -29,17 +28,17 @@ TESTED = (
     "contact",
 )  # fmt: skip
 WORLDS = ("1", "64", "1024", "4096", "16384", "65536")
-# A piece that has had so much of the longest call won't be done in another one.
+# A piece that got this fraction of the longest call won't finish in another one.
 MOST_OF_A_CALL = 0.9
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A command that takes some minutes.
+    """Command that takes some minutes.
 
     Attributes:
-        name: of its log.
-        arguments: of Python.
+        name: name of its log.
+        arguments: arguments of Python.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Piece:
 
 
 def pieces(device: str, workers: int) -> list[Piece]:
-    """Kernels, tests and benchmarks, in the order in which they are wanted."""
+    """Return kernels, tests and benchmarks, in order of priority."""
     compiled = [
         Piece(f"kernels {dtype}", ("-m", "sim", "warmup", "--device", device, "--dtype", dtype))
         for dtype in ("float32", "float64")
@@ -72,14 +71,14 @@ def pieces(device: str, workers: int) -> list[Piece]:
 def run_pieces(
     todo: Sequence[Piece], out: Path, seconds: float, run: Callable[[Piece, Path, float], int | None], again: bool
 ) -> dict[str, str]:
-    """Run what isn't done, until the time is over; returns what is known of each piece, by name.
+    """Run the unfinished pieces, until the time is over; return the status of each piece, by name.
 
     Args:
         todo: all pieces in order.
-        out: folder of the logs and of what is known.
-        seconds: longest time of this call.
-        run: runs a piece with its log and the time left; its exit status, or None where the time was over.
-        again: whether what has failed is run again.
+        out: folder of the logs and of the status.
+        seconds: maximum time of this call.
+        run: runs a piece with its log and the time left; returns its exit status, or None if the time was over.
+        again: run failed pieces again.
     """
     out.mkdir(parents=True, exist_ok=True)
     file = out / "pieces.json"
@@ -93,7 +92,7 @@ def run_pieces(
             break
         status = run(piece, out / f"{piece.name.replace(' ', '_')}.log", left)
         if status is None and left < MOST_OF_A_CALL * seconds:
-            break  # it begins the next call
+            break  # it comes first in the next call
         known[piece.name] = {0: "done", None: "took too long"}.get(status, f"failed, exit status {status}")
         write_json(file, known)
     return known

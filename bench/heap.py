@@ -1,9 +1,9 @@
-"""Processor time of a step where many bodies touch: fifty boxes that fall on each other, and ten standing quadrupeds.
+"""Processor time of a step with many contacts: fifty boxes that fall on each other, and ten standing quadrupeds.
 
 python -m bench.heap --json bench/results/heap_cpu.json
 
-Both solvers, Newton's method with a warm start too, and MuJoCo's Newton method take turns in one process, on one core,
-each on its own motion. Processor time is measured, so that other work on the machine matters little.
+Both solvers, Newton's method also with a warm start, and MuJoCo's Newton method alternate in one process, on one core,
+each with a separate motion. Processor time is measured, so that other work on the machine has little effect.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from scenes.mjcf import to_mjcf
 DT = 1.0 / 240.0
 BOXES = 50
 STEPS = 480
-TURN = 20  # steps of one engine before the next one's
+TURN = 20  # steps of one engine per turn
 ROBOTS, WORLDS, ROBOT_STEPS, ROUNDS = 10, 16, 20, 9
-SOLVERS = ("newton", "pgs")  # of robots, which have no need of a warm start
+SOLVERS = ("newton", "pgs")  # of robots, which don't need a warm start
 CONTACTS = {
     "newton": sim.HardContact(),
     "newton_warm": sim.HardContact(warm_start=True),
@@ -41,7 +41,7 @@ CONTACTS = {
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the record to this file")
     parser.add_argument("--heaps", type=int, default=5, help="heaps of fifty boxes (5)")
@@ -58,7 +58,9 @@ def main() -> None:
 
 
 def measure_heap(seed: int) -> dict[str, float]:
-    """Milliseconds of a step over two seconds; systems that Newton's method solves, and its largest residual [m/s]."""
+    """Measure milliseconds of a step over two seconds, systems that Newton's method solves, and its largest residual
+    [m/s].
+    """
     scene = crowd.loose("box", BOXES, spacing=0.16, height=0.001, layers=5)
     rng = np.random.default_rng(seed)
     q = scene.q0.reshape(-1, 7).copy()
@@ -90,7 +92,7 @@ def measure_heap(seed: int) -> dict[str, float]:
 
 
 def heap_in_mujoco(model: sim.Model, q: np.ndarray, qd: np.ndarray) -> Callable[[], None]:
-    """Takes some steps of the heap with MuJoCo's default solver."""
+    """Make a function that takes some steps of the heap with MuJoCo's default solver."""
     import mujoco
 
     peer = peers.mujoco_newton(to_mjcf(model, dt=DT, sweeps=50), dt=DT)
@@ -100,7 +102,9 @@ def heap_in_mujoco(model: sim.Model, q: np.ndarray, qd: np.ndarray) -> Callable[
 
 
 def measure_quadrupeds() -> dict[str, float]:
-    """Microseconds of a step of a world of ten quadrupeds, and of its way back: the fastest of several turns."""
+    """Measure microseconds of a step of a world of ten quadrupeds, and of its backward pass: the fastest of several
+    turns.
+    """
     calls: dict[str, Callable[[], object]] = {}
     for name in SOLVERS:
         case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=CONTACTS[name], robots=ROBOTS)
@@ -115,7 +119,9 @@ def measure_quadrupeds() -> dict[str, float]:
 
 
 def quadrupeds_in_mujoco() -> Callable[[], None]:
-    """Takes as many steps of the ten robots with MuJoCo's default solver, from where they stand."""
+    """Make a function that takes the same steps of the ten robots with MuJoCo's default solver, from the standing
+    state.
+    """
     import mujoco
 
     peer = peers.mujoco_newton(mjcf(ROBOTS, 50), dt=STANDING_DT)

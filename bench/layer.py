@@ -1,10 +1,10 @@
-"""Time of a step of a layer of balls on the ground, beside MuJoCo, and what a simulator of them takes.
+"""Time of a step of a layer of balls on the ground, compared with MuJoCo, and cost of their simulator.
 
 python -m bench.layer --json bench/results/layer_cpu.json
 
-MuJoCo's default solver and the simulator take turns in one process, on one core, each on its own motion. Processor time
-is measured, so that other work on the machine matters little. The balls lie in a square, apart by their radius or just
-touching. They are dropped from a millimetre, and are measured while they settle and once they are at rest.
+MuJoCo's default solver and the simulator alternate in one process, on one core, each with a separate motion. Processor
+time is measured, so that other work on the machine has little effect. The balls lie in a square, apart by their radius
+or just touching. They are dropped from a millimetre, and are measured while they settle and once they are at rest.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TURNS = 12
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the record to this file")
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of balls")
@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
-    """Seconds of construction, megabytes, and milliseconds of a step: the median and the longest of the turns.
+    """Measure seconds of construction, megabytes, and milliseconds of a step: the median and the longest of the turns.
 
-    systems: those of the island that took the most, on average over the last steps of the turns.
+    systems: maximum number of Newton systems of an island, averaged over the last steps of the turns.
     """
     import mujoco
 
@@ -94,7 +94,7 @@ def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
 
 
 def mjcf(poses: np.ndarray) -> str:
-    """The layer for MuJoCo, with its default softness and the friction that a ball and the ground have here."""
+    """Return the layer for MuJoCo, with its default softness and the friction of a ball and the ground here."""
     ball = f'<freejoint/><geom type="sphere" size="{SIZE}" mass="{MASS}" friction="0.64"/>'
     bodies = "".join(f'<body pos="{x} {y} {z}">{ball}</body>' for x, y, z in poses[:, :3])
     plane = '<geom type="plane" size="0 0 1" friction="0.64"/>'

@@ -1,15 +1,15 @@
-"""Time of a step of the learning environments, beside the same robot in gymnasium, MuJoCo alone, and MJX.
+"""Time of a step of the learning environments, compared with the same robot in gymnasium, MuJoCo alone, and MJX.
 
     python -m bench.learning --json bench/results/learning_cpu.json
-    python -m bench.learning --mjx-python jax/bin/python      # MJX may live in an environment of its own
+    python -m bench.learning --mjx-python jax/bin/python      # MJX may be in a separate environment
 
 Everything runs on one core, in turns, with the same random actions. Times are those of the processor, per environment
-and step of the environment [µs], with 64 environments at a time here and one there. "Gradient" is a step with its share
-of the way back through eight steps. "Kernels" is the time of the simulator's rollout alone, "torch" that of PyTorch's
-own operations, for observation, reward and resets, by its profiler; the rest is Python. MuJoCo alone takes its
+and step of the environment [µs], with a batch of 64 environments here and one there. "Gradient" is a step with its
+share of the backward pass through eight steps. "Kernels" is the time of the simulator's rollout alone, "torch" that of
+PyTorch's operations, for observation, reward and resets, by its profiler; the rest is Python. MuJoCo alone takes its
 ``frame_skip`` steps with the integrator of the file, and in its own solver; gymnasium adds its observation and reward;
-MJX takes them for 64 ants, see :mod:`bench.learning_mjx`. PandaReach, which nobody else has, runs in 4,096
-environments; "control" is its operational-space control. Ant runs with each solver of contact as well.
+MJX takes them for 64 ants, see :mod:`bench.learning_mjx`. PandaReach, without a peer, runs in 4,096 environments;
+"control" is its operational-space control. Ant also runs with each contact solver.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from sim.envs import Task, VectorEnv, make_task
 TASKS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 ENVS = 64
 ARMS = 4096
-HORIZON = 8  # steps of the environment through which a gradient goes
+HORIZON = 8  # steps of the environment in a gradient
 SOLVERS = {
     "Newton's method": sim.HardContact(),
     "50 sweeps, unrolled": sim.PgsContact(),
@@ -50,7 +50,7 @@ LAWS = {
     "MuJoCo's law, Euler": {"law": "mujoco"},
     "MuJoCo's law, RK4": {"law": "mujoco", "integrator": "rk4"},
 }
-PROFILED = 20  # steps from which PyTorch's share is taken
+PROFILED = 20  # steps for PyTorch's share of the time
 WARM = 30  # steps before the measurement, after which the robots touch the ground
 
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def one_link(seconds: float) -> dict[str, float]:
-    """A call of ``sim.torch.step`` for one world with one link, which is nearly all Python and PyTorch [µs].
+    """Measure a call of ``sim.torch.step`` for one world with one link, which is nearly all Python and PyTorch [µs].
 
     "Gradient" is a call, a loss of the state after it, and the gradient in state and force.
     """
@@ -115,14 +115,14 @@ def one_link(seconds: float) -> dict[str, float]:
 
 
 def with_contact(name: str, contact: sim.ContactMethod) -> Task:
-    """A task with other options of contact."""
+    """Return a task with other options of contact."""
     task = make_task(name)
     task.contact = lambda: contact  # type: ignore[method-assign]
     return task
 
 
 def ours(task: Task, seconds: float, envs: int, device: str) -> dict[str, float]:
-    """Forward, with gradient, and of it what turns actions into inputs, and the kernels alone [µs]."""
+    """Measure a step forward, with gradient, the part that converts actions to inputs, and the kernels alone [µs]."""
     env = VectorEnv(task, envs, device=device, seed=0, differentiable=True, threads=1)
     env.reset()
     generator = torch.Generator(env.device).manual_seed(0)
@@ -169,7 +169,7 @@ def ours(task: Task, seconds: float, envs: int, device: str) -> dict[str, float]
 
 
 def torch_time(work: Callable[[], object]) -> float:
-    """Time of PyTorch's own operations in a call [s]: how many there are of each, times the median of its times."""
+    """Measure the time of PyTorch's operations in a call [s]: the count of each, times its median time."""
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         for _ in range(PROFILED):
             work()
@@ -181,7 +181,7 @@ def torch_time(work: Callable[[], object]) -> float:
 
 
 def theirs(task: str, seconds: float) -> dict[str, float]:
-    """gymnasium's environment, and MuJoCo's steps in it."""
+    """Measure gymnasium's environment, and MuJoCo's steps in it."""
     env = gymnasium.make(f"{task}-v5").unwrapped
     assert isinstance(env, MujocoEnv)
     env.reset(seed=0)
@@ -205,7 +205,7 @@ def theirs(task: str, seconds: float) -> dict[str, float]:
 
 
 def in_mjx(python: str, task: str, seconds: float, envs: int) -> dict[str, Any]:
-    """MuJoCo's steps by MJX, in a process with another Python."""
+    """Measure MuJoCo's steps in MJX, in a process with another Python."""
     env = gymnasium.make(f"{task}-v5").unwrapped
     assert isinstance(env, MujocoEnv)
     given = {"file": env.fullpath, "frame_skip": env.frame_skip, "envs": envs, "horizon": HORIZON, "seconds": seconds}

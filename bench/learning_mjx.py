@@ -1,6 +1,6 @@
-"""Time of MuJoCo's steps in a step of an environment by MJX, and of their gradient; for :mod:`bench.learning`.
+"""Time of MuJoCo's steps in a step of an environment in MJX, and of their gradient; for :mod:`bench.learning`.
 
-Imports neither Backswing nor PyTorch, so that JAX may live in another environment.
+Imports neither Backswing nor PyTorch, so that JAX may be in another environment.
 
 Newton's method takes one iteration, the most that reverse mode supports, and the integrator is Euler's. The gradient is
 that of the last velocities in all controls, through as many steps of the environment as in :mod:`bench.learning`.
@@ -24,13 +24,13 @@ from bench.timing import pinned, time_call
 
 
 def measure(file: str, frame_skip: int, envs: int, horizon: int, seconds: float) -> dict[str, Any]:
-    """Times per environment and step of the environment [µs], those of the processor on one core.
+    """Measure times per environment and step of the environment [µs], in processor time on one core.
 
     Args:
-        file: of MJCF.
-        frame_skip: steps of MuJoCo in one of the environment.
-        envs: side by side.
-        horizon: steps of the environment through which the gradient goes.
+        file: MJCF file.
+        frame_skip: steps of MuJoCo per step of the environment.
+        envs: number of environments.
+        horizon: steps of the environment in the gradient.
         seconds: time for each figure.
     """
     model = mujoco.MjModel.from_xml_path(file)

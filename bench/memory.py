@@ -14,7 +14,7 @@ WORLDS = 256  # enough that memory pages of a few kilobytes do not matter
 
 
 def bytes_per_step(steps: int, *, device: str, dtype: str, worlds: int = WORLDS) -> tuple[float, float]:
-    """Memory per world and step of a rollout, measured in a separate process [bytes].
+    """Measure memory per world and step of a rollout in a separate process [bytes].
 
     Returns:
         memory that the rollout keeps, and peak over rollout and backward pass, both beyond a short rollout.

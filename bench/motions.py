@@ -1,8 +1,8 @@
-"""The methods of sim.optimise on the same costs, and the time of control with a receding horizon.
+"""Methods of sim.optimise on the same costs, and time of receding-horizon control.
 
 python -m bench.motions --json bench/results/motions_cpu.json     # python -m bench.results then makes the tables
 
-Seconds are those of the processor, on one core, with the kernels compiled beforehand. With --crocoddyl, an interpreter
+Seconds are processor time, on one core, with the kernels compiled beforehand. With --crocoddyl, an interpreter
 that has Crocoddyl, its Box-DDP solves the arm's problem too; see bench/crocoddyl_arm.py.
 """
 
@@ -25,9 +25,9 @@ from scenes import pendulum, quadruped
 from scenes.manipulator import MANIPULATOR_URDF
 from sim import optimise
 
-# Iterations that a method may take.
+# Maximum number of iterations per method.
 MOST = {"gradient": 300, "ilqr": 100, "lbfgs": 300, "cmaes": 300}
-NEAR = 1.01  # a cost counts as found from here on, relative to the best of all methods
+NEAR = 1.01  # a cost counts as reached below this, relative to the best of all methods
 ARM_START = (0.0, 0.6, 0.0, -1.2, 0.0, 0.5, 0.0)
 ARM_TARGET = (0.45, 0.3, 0.8)
 ARM_STAGES, ARM_DT = 100, 0.01
@@ -41,11 +41,11 @@ class Run:
     Attributes:
         problem: its name.
         method: its name.
-        cost: the least that it found.
-        rollouts: motions of one world that it simulated.
-        seconds: of the processor.
+        cost: the smallest cost.
+        rollouts: number of motions of one world.
+        seconds: processor time.
         near: rollouts until the cost was within 1 % of the best of all methods; None if it never was.
-        message: why it ended.
+        message: reason for the end.
     """
 
     problem: str
@@ -58,7 +58,7 @@ class Run:
 
 
 def swing() -> tuple[optimise.Problem, np.ndarray]:
-    """A pendulum is swung up by a torque that can't hold it sideways."""
+    """Make a problem: a pendulum is swung up by a torque that can't hold it horizontally."""
     scene = pendulum.build(1, "float64", angle=0.0, damping=0.02)
     simulator = sim.Simulator(scene.model, 0.02, device="cpu", threads=1)
     costs = [optimise.Effort(1e-2), optimise.Posture([np.pi], 100.0, at=-1), optimise.Velocity(weight=10.0, at=-1)]
@@ -67,11 +67,11 @@ def swing() -> tuple[optimise.Problem, np.ndarray]:
 
 
 def arm() -> tuple[optimise.Problem, np.ndarray]:
-    """An arm of seven joints brings its last link to a point and stops there."""
+    """Make a problem: an arm of seven joints brings its last link to a point and stops there."""
     builder = sim.ModelBuilder()
     builder.add_urdf(MANIPULATOR_URDF, collision=False)
     model = builder.finalize("float64")
-    # Smooth, and as Crocoddyl has it: without friction in the joints and without the limits of their angles.
+    # Smooth, and as in Crocoddyl: without friction in the joints and without limits of their angles.
     free = {
         "damping": np.zeros(model.nv), "friction_loss": np.zeros(model.nv),
         "lower_limit": np.full(model.nv, -np.inf), "upper_limit": np.full(model.nv, np.inf),
@@ -87,7 +87,7 @@ def arm() -> tuple[optimise.Problem, np.ndarray]:
 
 
 def push() -> tuple[optimise.Problem, np.ndarray]:
-    """A quadruped with servos, pushed sideways, comes back to where it stood on its four feet."""
+    """Make a problem: a quadruped with servos, pushed sideways, returns to its stance on four feet."""
     problem = standing(20)
     problem.qd0 = np.zeros(problem.model.nv)
     problem.qd0[1] = 0.4
@@ -95,7 +95,7 @@ def push() -> tuple[optimise.Problem, np.ndarray]:
 
 
 def standing(stages: int) -> optimise.Problem:
-    """A quadruped that stands, with the angles of its servos as controls, for stages of 20 ms."""
+    """Make a problem: a standing quadruped with its servos' angles as controls, in stages of 20 ms."""
     scene = quadruped.build("float32", servo=True)
     simulator = sim.Simulator(scene.model, 0.02, device="cpu", threads=1)
     weight, speed = np.ones(scene.model.nv), np.full(scene.model.nv, 0.02)
@@ -106,7 +106,7 @@ def standing(stages: int) -> optimise.Problem:
 
 
 def quadruped_pose() -> np.ndarray:
-    """The angles of the legs' joints at which it stands [12]."""
+    """Return the angles of the legs' joints at which it stands [12]."""
     return quadruped.build().q0[7:]
 
 
@@ -116,7 +116,7 @@ PROBLEMS: dict[str, Callable[[], tuple[optimise.Problem, np.ndarray]]] = {
 
 
 def run_methods(name: str) -> list[Run]:
-    """All methods on one problem."""
+    """Run all methods on one problem."""
     problem, guess = PROBLEMS[name]()
     found: list[tuple[str, optimise.Result, float]] = []
     for method, most in MOST.items():
@@ -133,11 +133,11 @@ def run_methods(name: str) -> list[Run]:
 
 
 def run_crocoddyl(interpreter: str, best: float) -> Run:
-    """Crocoddyl on the arm's problem. Its controls are simulated here, which is what its cost is of.
+    """Run Crocoddyl on the arm's problem. Its cost is that of its controls simulated here.
 
     Args:
-        interpreter: a Python that has Crocoddyl.
-        best: the least cost of all methods.
+        interpreter: a Python with Crocoddyl.
+        best: the smallest cost of all methods.
     """
     problem, guess = arm()
     given = {
@@ -158,7 +158,7 @@ def run_crocoddyl(interpreter: str, best: float) -> Run:
 
 
 def rollouts_until(result: optimise.Result, cost: float) -> int | None:
-    """How many rollouts a method took until its cost was below this one; iterations count alike."""
+    """Return the number of rollouts until the cost was below this one; iterations count equally."""
     for number, each in enumerate(result.history):
         if each <= cost:
             return round(result.rollouts * (number + 1) / len(result.history))
@@ -166,7 +166,9 @@ def rollouts_until(result: optimise.Result, cost: float) -> int | None:
 
 
 def time_mpc(stages: int = 15, moments: int = 100) -> dict[str, Any]:
-    """Processor time of each moment of the quadruped's control [ms]; its plant has steps of 5 ms, and is pushed."""
+    """Measure processor time of each cycle of the quadruped's control [ms]; its plant has steps of 5 ms, and is
+    pushed.
+    """
     problem = standing(stages)
     model, q0 = problem.model, problem.q0
     control = optimise.MPC(problem, np.tile(quadruped_pose(), (stages, 1)))
@@ -193,7 +195,7 @@ def time_mpc(stages: int = 15, moments: int = 100) -> dict[str, Any]:
 
 
 def table(record: dict[str, Any]) -> str:
-    """The methods side by side."""
+    """Return a table of the methods."""
     lines = ["| problem | method | final cost | rollouts | until within 1 % of the best | seconds |",
              "|---|---|---|---|---|---|"]  # fmt: skip
     for run in record["runs"]:
@@ -206,7 +208,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def horizon(record: dict[str, Any]) -> str:
-    """The time of the receding horizon, as a sentence."""
+    """Return the time of receding-horizon control, as a sentence."""
     mpc = record["mpc"]
     return (
         f"With {mpc['stages']} stages of 20 ms a cycle takes {mpc['whole_ms']:.0f} ms of one core in the median and "

@@ -2,8 +2,8 @@
 
     python -m bench.open_loop --json bench/results/open_loop_cpu.json
 
-Sixteen random sequences of torques for each pendulum go downhill by Adam until the best of them is as good as can be.
-It is then played again with a quarter of the time step: what is left of it there isn't owed to the error of the step.
+Adam improves sixteen random sequences of torques for each pendulum until the best reaches the goal. It is then replayed
+with a quarter of the time step: the remaining return isn't due to integration errors.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from bench.timing import machine
 from sim.envs import Task, make_task
 
 STARTS = 16
-RATE = 0.05  # of Adam, in units of the greatest torque before tanh
+RATE = 0.05  # of Adam, in units of the largest torque before tanh
 SPREAD = 0.3  # of the first torques
-GOOD = 0.999  # share of the best return at which a search ends
+GOOD = 0.999  # fraction of the best return at which a search ends
 SECONDS = 10.0
 TEXT = """\
 Gradients search for torques without feedback that lift each pendulum. Each search starts from 16 random sequences,
@@ -37,16 +37,16 @@ integration error: replayed with a quarter of the time step, the tip ends elsewh
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one pendulum.
+    """Result for one pendulum.
 
     Attributes:
         links: n.
         substeps: steps of the simulation for each torque.
         best: return of the best sequence.
-        iterations: rollouts with gradient.
-        seconds: that they took, on one core.
+        iterations: number of rollouts with gradient.
+        seconds: their time, on one core.
         miss: distance of the tip to its goal at the end [m].
-        miss_with_quarter_steps: the same where the sequence is played again with a quarter of the time step [m].
+        miss_with_quarter_steps: the same with the sequence replayed at a quarter of the time step [m].
     """
 
     links: int
@@ -59,7 +59,7 @@ class Row:
 
 
 def search(links: int, substeps: int, seed: int = 0) -> Row:
-    """Look for the torques of one pendulum."""
+    """Search for the torques of one pendulum."""
     task = make_task(f"Pendulum-{links}", substeps=substeps)
     simulator = sim.Simulator(task.model(), task.dt, STARTS, "cpu", threads=1)
     generator = torch.Generator().manual_seed(seed)
@@ -87,7 +87,7 @@ def search(links: int, substeps: int, seed: int = 0) -> Row:
 
 
 def final_distance(task: Task, simulator: sim.Simulator, control: torch.Tensor) -> torch.Tensor:
-    """Distance of the tip to its goal after a sequence of torques [steps, worlds, links], from rest."""
+    """Return the distance of the tip to its goal after a sequence of torques [steps, worlds, links], from rest."""
     still = torch.zeros(control.shape[1], control.shape[2])
     first = task.episodes(still, still)
     q, qd = sim.torch.rollout(simulator, first.q, first.qd, control=control, hold=task.frame_skip)

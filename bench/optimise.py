@@ -1,4 +1,4 @@
-"""The optimisation examples on many random targets: how many are reached, and after how many iterations.
+"""Optimisation examples on many random targets: number of targets reached, and number of iterations.
 
 python -m bench.optimise --json bench/results/optimise_cpu.json
 """
@@ -21,7 +21,7 @@ from scenes import golf as golf_scene
 from scenes import racecar
 from scenes import throw as throw_scene
 
-ITERATIONS = 50  # most iterations; friction has 20
+ITERATIONS = 50  # maximum number of iterations; friction has 20
 STOPS = np.linspace(0.3, 1.2, 10)  # stopping distances of the racecar [m]
 
 
@@ -32,8 +32,8 @@ class Trial:
     Attributes:
         problem: "throw", "throw --settle", "golf" or "friction".
         seed: seed of the random target; None if it is not random.
-        target: where the ball or the car should end [m].
-        hit: whether the distance fell below the goal.
+        target: target of the ball or the car [m].
+        hit: True if the distance fell below the goal.
         iterations: number of iterations.
         off: distance from the target in the best iteration [m].
         seconds: time taken.
@@ -51,7 +51,7 @@ class Trial:
 def torque_trials(
     problem: str, seed: int, targets: np.ndarray, solve: Callable[[np.ndarray], Result]
 ) -> Iterator[Trial]:
-    """Solve for one target of [n, 2 or 3] after the other."""
+    """Solve for the targets of [n, 2 or 3], one after the other."""
     for target in targets:
         result = solve(target)
         yield Trial(
@@ -72,7 +72,7 @@ def friction_trials(device: str) -> Iterator[Trial]:
 
 
 def all_trials(device: str, count: int) -> Iterator[Trial]:
-    """All problems, each with ``count`` targets per seed."""
+    """Run all problems, each with ``count`` targets per seed."""
     for seed in range(8):
         yield from torque_trials(
             "throw", seed, throw_scene.random_targets(seed, count),

@@ -1,9 +1,9 @@
-"""Environment steps a second of a training by one process and by two, with one thread each.
+"""Environment steps per second of a training by one process and by two, with one thread each.
 
     python -m bench.parallel_training --json bench/results/parallel_training_cpu.json
 
-One process, two that average their gradients, and two that each train by themselves take turns. Each trains ants by
-short-horizon actor-critic. The last kind shows what the machine leaves for two processes at most.
+One process, two that average their gradients, and two that train independently alternate. Each trains ants by
+short-horizon actor-critic. The last kind is the upper bound for two processes on the machine.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ONE, SHARED, APART = "one", "shared", "apart"
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the record to this file")
     parser.add_argument("--envs", type=int, nargs="+", default=ENVS, help="environments of a process")
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def steps_per_second(kind: str, envs: int, iterations: int) -> float:
-    """Environment steps that the processes take in a second, together."""
+    """Return the total environment steps per second of the processes."""
     train = ["-m", "bench.parallel_training_worker", str(envs), str(iterations)]
     alone = [sys.executable, *train]
     together = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *train]
@@ -57,7 +57,7 @@ def steps_per_second(kind: str, envs: int, iterations: int) -> float:
 
 
 def outputs(commands: Sequence[Sequence[str]]) -> list[str]:
-    """What commands print that run side by side, each process with one thread."""
+    """Run commands in parallel, each process with one thread, and return their outputs."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for command in commands]
     printed = [process.communicate()[0] for process in running]
@@ -68,7 +68,7 @@ def outputs(commands: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figures(record: dict[str, Any]) -> str:
-    """The table of the page on learning: medians of the turns."""
+    """Return the table of the page on learning: medians of the turns."""
     lines = [
         "| ants in each process | one process | two, one policy | ratio | two, a policy each | ratio |",
         "|---|---|---|---|---|---|",

@@ -1,4 +1,5 @@
-"""A process of bench/parallel_training.py. Prints how many environment steps it and those it trains with take a second.
+"""A process of bench/parallel_training.py. Prints the environment steps per second of all processes that train
+together.
 
 python -m bench.parallel_training_worker 256 30         # environments and iterations
 """

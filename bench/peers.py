@@ -36,7 +36,9 @@ class PeerTimes:
 
 
 def mujoco_pgs(mjcf: str, *, dt: float, sweeps: int) -> Any:
-    """A MuJoCo model that matches Backswing's step: PGS with a fixed number of cold-started sweeps, elliptic cone."""
+    """Make a MuJoCo model that matches Backswing's step: PGS with a fixed number of cold-started sweeps, elliptic
+    cone.
+    """
     import mujoco
 
     spec = _with_motors(mjcf, dt)
@@ -49,7 +51,7 @@ def mujoco_pgs(mjcf: str, *, dt: float, sweeps: int) -> Any:
 
 
 def mujoco_newton(mjcf: str, *, dt: float) -> Any:
-    """A MuJoCo model with its default solver: Newton's method, warm start, pyramidal cone, default tolerance."""
+    """Make a MuJoCo model with its default solver: Newton's method, warm start, pyramidal cone, default tolerance."""
     import mujoco
 
     defaults = mujoco.MjSpec().option
@@ -60,7 +62,9 @@ def mujoco_newton(mjcf: str, *, dt: float) -> Any:
 
 
 def _with_motors(mjcf: str, dt: float) -> Any:
-    """A specification with Euler's integrator and a motor for every hinge, so that differences include the control."""
+    """Return a specification with Euler's integrator and a motor for every hinge, so that differences include the
+    control.
+    """
     import mujoco
 
     spec = mujoco.MjSpec.from_string(mjcf)
@@ -76,10 +80,10 @@ def _with_motors(mjcf: str, dt: float) -> Any:
 
 
 def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: float) -> Any:
-    """MuJoCo data of robots at rest on their feet, held by joint springs, which are added to the model.
+    """Return MuJoCo data of robots at rest on their feet, held by joint springs, which are added to the model.
 
     Args:
-        model: from :func:`mujoco_pgs` or :func:`mujoco_newton`; all its hinges get springs.
+        model: model from :func:`mujoco_pgs` or :func:`mujoco_newton`; all its hinges get springs.
         qpos: start pose in MuJoCo's order [nq], also the rest position of the springs; the robot sinks into them.
         stiffness: stiffness of every joint spring [N m/rad].
         damping: damping of every joint [N m s/rad].
@@ -144,7 +148,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
 
 
 def _solver(model: Any) -> str:
-    """The names of the solver and of the cone."""
+    """Return the names of the solver and of the cone."""
     import mujoco
 
     solver, cone = mujoco.mjtSolver(model.opt.solver).name, mujoco.mjtCone(model.opt.cone).name
@@ -155,7 +159,7 @@ def _solver(model: Any) -> str:
 
 
 def pinocchio_model(mjcf: str) -> Any:
-    """The robot of an MJCF text as a Pinocchio model with a free base, without the ground."""
+    """Return the robot of an MJCF text as a Pinocchio model with a free base, without the ground."""
     import pinocchio
 
     with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +198,7 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
 
 
 def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray, seconds: float) -> float:
-    """Seconds per call of computeABADerivatives, averaged over a batch of states."""
+    """Measure seconds per call of computeABADerivatives, averaged over a batch of states."""
     import pinocchio
 
     data = model.createData()
@@ -209,7 +213,7 @@ def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray,
 
 
 def one_joint() -> Any:
-    """A Pinocchio model on which a call costs little more than the Python overhead. Its last frame moves."""
+    """Make a Pinocchio model on which a call costs little more than the Python overhead. Its last frame moves."""
     import pinocchio
 
     model = pinocchio.Model()

@@ -1,4 +1,4 @@
-"""Makes small pictures of all examples for the README and the pages of docs, and a film of them.
+"""Small animations of all examples for the README and the documentation, and a film of them.
 
     python -m bench.pictures
     python -m bench.pictures --only golf friction
@@ -20,11 +20,11 @@ from examples.__main__ import find_examples
 
 DOCS = Path(__file__).parents[1] / "docs"
 SIZE = (480, 270)  # of an animation [pixels]
-TWICE = (960, 540)  # of the picture of many worlds [pixels]
+TWICE = (960, 540)  # of the picture of a batch of worlds [pixels]
 FASTEST, FILM_RATE = 25.0, 12.5  # highest frame rate of an animation, and that of the film [frames per second]
 QUALITY = 64  # of WebP, of 100
 PLOTS = {"joint_friction": "curves.png"}  # plots that the pages show
-WORLDS = "throws"  # what bench.throws makes
+WORLDS = "throws"  # outputs of bench.throws
 FILM = {
     "throw": "An arm throws a ball at a target",
     "throws": "The same in 64 worlds, each with a target of its own",
@@ -39,13 +39,13 @@ FILM = {
 
 
 def read(animation: Path, size: tuple[int, int]) -> tuple[list[Image.Image], float]:
-    """Frames of an animation at a size, equally long, and the time of each [s]."""
+    """Read frames of an animation at a size, with equal durations, and the time of each [s]."""
     with Image.open(animation) as image:
         pictures, seconds = [], []
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
             pictures.append(image.convert("RGB").resize(size, Image.Resampling.BOX))
-            seconds.append(image.info["duration"] / 1000.0)  # of WebP only known once it is read
+            seconds.append(image.info["duration"] / 1000.0)  # for WebP known only after reading
     # A GIF stores a still stretch as one long frame.
     shortest = max(min(seconds), 1.0 / FASTEST)
     ends = np.cumsum(seconds)
@@ -62,13 +62,13 @@ def write(path: Path, frames: Sequence[Image.Image], seconds: float) -> None:
 
 
 def clips(out: Path, pages: Path) -> list[Path]:
-    """The animations of the film: those of the examples' output, and where there is none that of the pages."""
+    """Return the animations of the film: the examples' output, or else those of the pages."""
     found = [(out / name / f"{name}.gif", pages / f"{name}.webp") for name in FILM]
     return [own if own.is_file() else page for own, page in found]
 
 
 def film(animations: Sequence[Path], size: tuple[int, int]) -> list[Image.Image]:
-    """The animations one after the other, each above what it shows, at ``FILM_RATE`` frames per second."""
+    """Concatenate the animations, each with a caption below, at ``FILM_RATE`` frames per second."""
     frames = []
     for animation, caption in zip(animations, FILM.values(), strict=True):
         pictures, seconds = read(animation, size)
@@ -82,7 +82,7 @@ def film(animations: Sequence[Path], size: tuple[int, int]) -> list[Image.Image]
 
 
 def caption_strip(caption: str, width: int) -> Image.Image:
-    """A strip of this width with a line of text as large as has room, 20 pixels at most."""
+    """Draw a strip of this width with a line of text in the largest size that fits, 20 pixels at most."""
     strip = Image.new("RGB", (width, 36), (70, 78, 92))
     draw = ImageDraw.Draw(strip)
     for pixels in range(20, 9, -1):

@@ -1,10 +1,10 @@
-"""Trains policies with all seeds, beside PPO and SAC, and plays those of robots in MuJoCo.
+"""Policies trained with all seeds, compared with PPO and SAC; those of robots are played in MuJoCo.
 
     python -m bench.policies --json bench/results/policies_cpu.json
     python -m bench.policies --tasks Pendulum-1 Ant --seeds 5 --json out/policies.json
 
-What the file already has isn't trained again. Returns are means over 64 episodes without randomness in the policy.
-Seconds are those of the processor, on one thread.
+Trainings in the file aren't repeated. Returns are means over 64 episodes of the deterministic policy. Seconds are
+processor time with one thread.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from sim.envs import make
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 POINTS = 40  # of a learning curve that are kept
-SUBSTEPS = 8  # of a pendulum, where nothing else is said
+SUBSTEPS = 8  # of a pendulum, by default
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Case:
         method: "apg" or "shac" of :mod:`examples.rl`; "unlimited", SHAC without a limit of the adjoint; "none",
             "jacobian", "near" (the same, weighted by equation 16) or "simulated", what enhances the policy's gradient
             in :mod:`examples.rl.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
-        minutes: longest time.
-        iterations: most of them, for methods that have a number.
-        law: of contact, "hard" or "mujoco", of robots.
-        substeps: steps of the simulation for each action, of pendulums; the paper has 1.
+        minutes: maximum time.
+        iterations: maximum number, for methods that have one.
+        law: contact law of robots, "hard" or "mujoco".
+        substeps: steps of the simulation for each action, for pendulums; the paper has 1.
     """
 
     task: str
@@ -59,17 +59,17 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What tells it from all others."""
+        """Key that identifies the case."""
         return (self.task, self.method, self.law, self.substeps)
 
     @property
     def is_pendulum(self) -> bool:
-        """Whether it lifts a pendulum."""
+        """True if it lifts a pendulum."""
         return self.task.startswith("Pendulum")
 
     @property
     def task_options(self) -> dict[str, Any]:
-        """What the task is made with."""
+        """Options of the task."""
         if self.is_pendulum:
             return {"substeps": self.substeps}
         return {"law": self.law} if self.task in ROBOTS else {}
@@ -134,12 +134,12 @@ def main() -> None:
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
-    """The key of the case that a record is of."""
+    """Return the key of a record's case."""
     return (row["task"], row["method"], row.get("law", "hard"), row.get("substeps", SUBSTEPS))
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
-    """Train, and play."""
+    """Train, and play the policy."""
     policy, figures = (train_baseline_of if case.method in ALGORITHMS else train_ours)(case, seed)
     found = evaluate(policy, case.task, case.task_options, "cpu")
     row: dict[str, Any] = {
@@ -173,7 +173,7 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     """Train with gradients through the simulator."""
     torch.set_num_threads(1)
     learner, horizon = make_learner(case, seed)
-    # Time of the processor, on one thread: what else the machine does meanwhile takes nothing from a training.
+    # Processor time with one thread: other work on the machine doesn't shorten a training.
     training = train(
         learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}), time.process_time
     )
@@ -183,7 +183,7 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
         "envs": learner.env.num_envs,
         "steps": int(training.steps[-1]),
         "seconds": round(float(training.seconds[-1]), 1),
-        # Of episodes that have ended, if one has.
+        # Mean over ended episodes, if there are any.
         "greatest": None if np.isnan(returns).all() else float(np.nanmax(returns)),
         "curve": thinned(training.steps, training.seconds, returns, POINTS),
     }
@@ -200,7 +200,7 @@ def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
 
 
 def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
-    """What the commands of :mod:`examples.rl` train, and the environment steps of an iteration."""
+    """Make the learner of the commands of :mod:`examples.rl`, and return the environment steps of an iteration."""
     if case.method in ("shac", "unlimited"):
         chosen: dict[str, Any] = {"adjoint_clip": math.inf} if case.method == "unlimited" else {}
         chosen |= {"task_options": case.task_options, "threads": 1}

@@ -1,9 +1,9 @@
-"""The records of ``bench.policies`` and ``bench.learning`` as text for the pages of results and of learning."""
+"""Records of ``bench.policies`` and ``bench.learning`` as text for the pages of results and of learning."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Table 4 of Qiao et al.: greatest return in training, mean and standard deviation of 10 trainings.
+# Table 4 of Qiao et al.: largest return in training, mean and standard deviation of 10 trainings.
 PAPER = {
     1: ("0.49 ± 0.01", "0.49 ± 0.01"),
     2: ("1.93 ± 0.08", "1.90 ± 0.02"),
@@ -123,7 +123,7 @@ def folded(title: str, table: str) -> str:
 
 
 def cartpole_section(record: dict[str, Any]) -> str:
-    """A line for each training until the cart-pole swings up."""
+    """Return a row for each training until the cart-pole swings up."""
     lines = ["| method | seed | steps | seconds | return |", "|---|---|---|---|---|"]
     for row in record["rows"]:
         total = "no episode has ended" if row["return"] is None else f"{row['return']:.0f}"
@@ -133,7 +133,7 @@ def cartpole_section(record: dict[str, Any]) -> str:
 
 
 def pendulum_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each number of links."""
+    """Return a row for each number of links."""
     lines = [
         "| links | most possible | policy enhancement (paper) | MBPO (paper) | here, for each seed | steps | seconds |",
         "|---|---|---|---|---|---|---|",
@@ -147,7 +147,7 @@ def pendulum_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def substep_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each number of links and of steps for an action, of trainings that were played with smaller steps."""
+    """Return a row for each number of links and of steps for an action, of trainings replayed with smaller steps."""
     lines = [
         "| links | steps for an action | greatest in training, for each seed | return | with a quarter of the step "
         "| miss [m] | miss with a quarter of the step [m] |",
@@ -172,12 +172,12 @@ def substep_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def of_pendulum(rows: Sequence[dict[str, Any]], links: int) -> list[dict[str, Any]]:
-    """The trainings of a pendulum by the gradient of whole episodes."""
+    """Return the trainings of a pendulum by the gradient of whole episodes."""
     return [row for row in rows if (row["task"], row["method"]) == (f"Pendulum-{links}", "apg")]
 
 
 def enhanced_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each training by soft actor-critic."""
+    """Return a row for each training by soft actor-critic."""
     lines = ["| links | policy's gradient | seed | steps | seconds | return |", "|---|---|---|---|---|---|"]
     for row in rows:
         if row["method"] in GRADIENTS:
@@ -188,7 +188,7 @@ def enhanced_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def mean_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a line for each number of links: mean returns of all seeds, by soft actor-critic."""
+    """Return a row for each number of links: mean returns of all seeds, by soft actor-critic."""
     lines = [f"| links | best return | {' | '.join(GRADIENTS.values())} |", f"|---|---|{'---|' * len(GRADIENTS)}"]
     for links in PAPER:
         cells = []
@@ -201,7 +201,7 @@ def mean_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def range_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a line for each task and method: least and greatest values of all seeds."""
+    """Return a row for each task and method: smallest and largest values of all seeds."""
     lines = [
         "| task | method | seeds | seconds | return | speed [m/s] | length in MuJoCo | speed in MuJoCo [m/s] |",
         "|---|---|---|---|---|---|---|---|",
@@ -221,7 +221,7 @@ def range_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def span(values: Sequence[float], written: Callable[[float], str]) -> str:
-    """Return the least and the greatest value; a dash if there are none."""
+    """Return the smallest and the largest value; a dash if there are none."""
     if not values:
         return "-"
     least, most = written(min(values)), written(max(values))
@@ -229,7 +229,7 @@ def span(values: Sequence[float], written: Callable[[float], str]) -> str:
 
 
 def other_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each training."""
+    """Return a row for each training."""
     lines = [
         "| task | method | seed | steps | seconds | return | length | speed | in MuJoCo: return, length, speed |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -248,7 +248,7 @@ def other_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def method(row: dict[str, Any]) -> str:
-    """What a training is called, with its law of contact unless that is the hard one, and a pendulum's single step."""
+    """Return the name of a training, with its contact law unless that is the hard one, and a pendulum's single step."""
     name = NAMES.get(row["method"], row["method"].upper())
     if row.get("substeps") == 1:
         return f"{name}, one step for an action"
@@ -256,7 +256,7 @@ def method(row: dict[str, Any]) -> str:
 
 
 def processors(rows: Sequence[dict[str, Any]]) -> str:
-    """Which processor the trainings ran on; a table to unfold, where it wasn't always the same."""
+    """Return the processors of the trainings; a table to unfold if they differ."""
     names = sorted({row["processor"] for row in rows})
     if len(names) == 1:
         return f"All on {names[0]}."
@@ -272,7 +272,7 @@ def processors(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def times(records: Sequence[dict[str, Any]]) -> str:
-    """Times of a step of the environments, beside gymnasium's and MuJoCo's."""
+    """Return times of a step of the environments, compared with gymnasium and MuJoCo."""
     lines = [
         "| task | forward [µs] | of it kernels, PyTorch, Python | with gradient | gymnasium's step "
         "| MuJoCo's steps in it | MJX: forward, with gradient |",
@@ -294,13 +294,13 @@ def times(records: Sequence[dict[str, Any]]) -> str:
 
 
 def single_step(records: Sequence[dict[str, Any]]) -> str:
-    """What a call for one world with one link takes."""
+    """Return the time of a call for one world with one link."""
     (record,) = (each for each in records if each["task"] == "one link")
     return f"{record['forward_us']:.0f} µs, {record['gradient_us']:.0f} with a loss and its gradient"
 
 
 def arm_times(records: Sequence[dict[str, Any]]) -> str:
-    """What a step of PandaReach is made of."""
+    """Return the parts of the time of a step of PandaReach."""
     (record,) = (each for each in records if each["task"] == "PandaReach")
     whole, law, kernels = (record[name] for name in ("forward_us", "control_us", "kernels_us"))
     return (
@@ -310,7 +310,7 @@ def arm_times(records: Sequence[dict[str, Any]]) -> str:
 
 
 def solver_times(records: Sequence[dict[str, Any]]) -> str:
-    """Times of a step of Ant with each solver."""
+    """Return times of a step of Ant with each solver."""
     lines = ["| solver | forward [µs] | with gradient [µs] |", "|---|---|---|"]
     lines += [
         f"| {record['solver']} | {record['forward_us']:.0f} | {record['gradient_us']:.0f} |"
@@ -321,5 +321,5 @@ def solver_times(records: Sequence[dict[str, Any]]) -> str:
 
 
 def figure(value: float) -> str:
-    """Four digits, whole numbers from a thousand on."""
+    """Format with four digits, whole numbers from a thousand on."""
     return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"

@@ -1,12 +1,13 @@
-"""Ants that PPO trains here, in MuJoCo, and here first and then in MuJoCo; each is played in both.
+"""Ants trained by PPO here, in MuJoCo, and here first and then in MuJoCo; each is played in both.
 
     python -m bench.pretraining --json bench/results/pretraining_cpu.json
     python -m bench.pretraining --minutes 10 --seeds 5
 
-As a control, the training in MuJoCo goes on for as long again: then both have learnt for the same time. Environments
+As a control, the training in MuJoCo continues for the same time again: then both have trained equally long.
+    Environments
 here have MuJoCo's law of contact; those in MuJoCo are gymnasium's Ant-v5 without the cost of contact forces and without
-these forces in its observations. Minutes are those of the processor, on one thread. What the file already has isn't
-trained again, unless another training goes on from it.
+these forces in its observations. Minutes are processor time with one thread. Trainings in the file aren't repeated,
+unless another training continues from them.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 def measure(ways: Sequence[str], seed: int, minutes: float) -> Iterator[dict[str, Any]]:
-    """Train for a while, and go on in MuJoCo; what came of it is played after both."""
+    """Train for a while, and continue in MuJoCo; the policy is played after both."""
     first = in_ours if ways[0] == "here" else in_theirs
     training = Training(first(seed), seed)
     for way in ways:
@@ -65,12 +66,12 @@ def measure(ways: Sequence[str], seed: int, minutes: float) -> Iterator[dict[str
 
 
 def in_ours(seed: int) -> VecEnv:
-    """The environments here."""
+    """Make the environments of Backswing."""
     return StableBaselines3VecEnv(make(TASK, ENVS, device="cpu", seed=seed, threads=1, **LAW))
 
 
 def in_theirs(seed: int) -> VecEnv:
-    """Those of gymnasium."""
+    """Make the environments of gymnasium."""
     environments = DummyVecEnv([_one_of_theirs] * ENVS)
     environments.seed(seed)
     return environments
@@ -82,15 +83,15 @@ def _one_of_theirs() -> gymnasium.Env:
 
 
 class Training:
-    """PPO that may move from one simulator to another.
+    """PPO that can move from one simulator to another.
 
     Args:
-        environments: where it begins.
-        seed: of networks and random numbers.
+        environments: its first environments.
+        seed: seed of networks and random numbers.
 
     Attributes:
-        seconds: of the processor that it has learnt.
-        steps: of environments, by the class of those that took them.
+        seconds: processor time of the training.
+        steps: number of environment steps, by the environments' class.
     """
 
     def __init__(self, environments: VecEnv, seed: int):
@@ -100,14 +101,14 @@ class Training:
         self.steps: dict[str, int] = {}
 
     def move(self, environments: VecEnv) -> None:
-        """Go on in other environments, with what was learnt of observations and rewards."""
+        """Continue in other environments, with the learnt scales of observations and rewards."""
         moved = VecNormalize(environments, gamma=PPO_SETTINGS["gamma"])
         moved.obs_rms, moved.ret_rms = self.environments.obs_rms, self.environments.ret_rms
         self.environments = moved
         self.model.set_env(moved)
 
     def learn(self, seconds: float, name: str) -> None:
-        """Learn for some seconds of the processor."""
+        """Train for some processor time."""
         begun, start = self.model.num_timesteps, time.process_time()
         self.environments.training = True
         self.model.learn(FOREVER, callback=Clock(seconds, name), reset_num_timesteps=False)
@@ -117,7 +118,7 @@ class Training:
         self.steps[place] = self.steps.get(place, 0) + self.model.num_timesteps - begun
 
     def played(self, seed: int) -> dict[str, Any]:
-        """Steps so far, and mean and deviation of returns, lengths and speeds, here and in MuJoCo."""
+        """Play the policy: steps so far, and mean and deviation of returns, lengths and speeds, here and in MuJoCo."""
         policy = Deterministic(self.model, self.environments)
         places: dict[str, Callable[[], dict[str, Any]]] = {
             "here": lambda: here(policy, TASK, LAW, seed),

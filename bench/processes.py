@@ -32,7 +32,7 @@ class Process:
         self._process.__exit__(None, None, None)
 
     def ask(self, do: str, **arguments: Any) -> tuple[Any, str]:
-        """Returns the answer to a request and an empty text, or None and the reason."""
+        """Send a request; return the answer and an empty text, or None and the reason."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if self._ended:
@@ -51,7 +51,7 @@ class Process:
 
 
 def serve(answer: Callable[..., tuple[Any, str]]) -> None:
-    """Answer requests until there are no more. Anything printed meanwhile goes to standard error.
+    """Serve requests until there are no more. Anything printed meanwhile goes to standard error.
 
     Args:
         answer: takes a request's name and its keyword arguments; returns what :meth:`Process.ask` returns.

@@ -1,4 +1,4 @@
-"""Rays per second beside MuJoCo's mj_multiRay, on one core.
+"""Throughput of rays (rays/s) compared with MuJoCo's mj_multiRay, on one core.
 
     python -m bench.rays
 
@@ -28,7 +28,7 @@ TURNS = 9
 
 
 def scene(things: int, folder: Path) -> Path:
-    """An MJCF file with loose things around the origin, on hills."""
+    """Write an MJCF file with loose objects around the origin, on hills."""
     rng = np.random.default_rng(0)
     Image.fromarray(rng.integers(0, 256, (33, 33), dtype=np.uint8)).save(folder / "hills.png")
     trimesh.convex.convex_hull(0.3 * rng.normal(size=(60, 3))).export(folder / "stone.obj")
@@ -57,7 +57,7 @@ def cast_with_gradient(robot: sim.torch.Robot, *inputs: torch.Tensor) -> None:
 
 
 def time_scene(things: int) -> dict[str, float]:
-    """Microseconds per ray by name."""
+    """Measure microseconds per ray, by name."""
     with tempfile.TemporaryDirectory() as folder:
         path = scene(things, Path(folder))
         peer = mujoco.MjModel.from_xml_path(str(path))
@@ -91,7 +91,7 @@ def time_scene(things: int) -> dict[str, float]:
     found = casts["float64"]()[0][0].numpy()
     agree = np.isclose(found, expected, atol=1e-6) | (np.isinf(found) & np.isinf(expected))
     print(f"{things} things: {100.0 * agree.mean():.1f} % of distances agree to 1e-6 m")
-    for _ in range(3):  # from the third call on as a captured graph
+    for _ in range(3):  # a captured graph from the third call on
         for turn in turns.values():
             turn()
     times: dict[str, list[float]] = {name: [] for name in turns}

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:
-    """One line of the table, with figures of the training."""
+    """Return one row of the table, with figures of the training."""
     errors = {"distance_mm": 1e3 * way.distance, "angle_degrees": way.angle * 180.0 / math.pi}
     figures = {
         f"{name}_{kind}": round(float(value), 4)

@@ -1,4 +1,4 @@
-"""Time to draw a picture of 640 x 480 pixels, with shadows and smooth edges, for three scenes.
+"""Time to draw an image of 640 x 480 pixels, with shadows and smooth edges, for three scenes.
 
 python -m bench.render --json bench/results/render_cpu.json
 python -m bench.render --device cuda:0 --json bench/results/render_gpu.json
@@ -43,7 +43,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--device", default="cpu", help='"cpu" (default), or for example "cuda:0"')
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def scenes() -> Iterator[tuple[str, sim.Model, np.ndarray]]:
-    """Name, model and coordinates [nq]."""
+    """Return name, model and coordinates [nq] of each scene."""
     for name, scene in (("quadruped", quadruped.build()), ("throw", throw.build())):
         yield name, scene.model, scene.q0
     builder = sim.ModelBuilder()
@@ -81,7 +81,7 @@ def scenes() -> Iterator[tuple[str, sim.Model, np.ndarray]]:
 def measure(
     name: str, model: sim.Model, q: np.ndarray, occlusion: AmbientOcclusion | None, options: argparse.Namespace
 ) -> Row:
-    """Time pictures of the scene after it has moved."""
+    """Time images of the scene after it has moved."""
     moved = sim.integrate(model, q[None], np.full((1, model.nv), SWING), 1.0).numpy()
     before, poses = (sim.forward_kinematics(model, at).numpy()[0] for at in (moved, q[None]))
     renderer = Renderer(

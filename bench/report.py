@@ -14,12 +14,12 @@ class Record:
     """One measured case and one peer. Times are medians per world and step [microseconds]; None: not measured.
 
     Attributes:
-        case: what was measured.
-        worlds: number of worlds stepped at once.
+        case: the measured case.
+        worlds: number of worlds in the batch.
         device: "cpu" or "cuda:0".
         dtype: "float32" or "float64".
         forward_us: time of one forward step of one world.
-        backward_us: time of its backward pass, including the forward step that it runs again.
+        backward_us: time of its backward pass, including the recomputed forward step.
         bytes_per_step: memory that a rollout keeps per world and step.
         peer: name of the engine compared with.
         peer_forward_us: the peer's time of a forward step.
@@ -44,7 +44,7 @@ class Record:
     note: str = ""
 
 
-# Load average above which the machine is doing, or has just done, other work.
+# Load average above which the machine is or was recently busy with other work.
 IDLE_LOAD = 0.5
 
 COLUMNS = (
@@ -78,13 +78,13 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
 
 
 def write_json(path: str | Path, record: Any) -> None:
-    """Write what was measured: lists, dicts, numbers, texts, and dataclasses as dicts. Missing folders are created."""
+    """Write results as JSON: lists, dicts, numbers, texts, and dataclasses as dicts. Missing folders are created."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(record, indent=1, default=asdict) + "\n")
 
 
 def with_machine(records: Sequence[Any], machine: dict[str, str]) -> list[dict[str, Any]]:
-    """Records, of any dataclass, each with the machine it was measured on."""
+    """Return records, of any dataclass, each with the machine it was measured on."""
     return [{**asdict(record), "machine": machine} for record in records]
 
 

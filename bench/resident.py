@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def in_use() -> int:
-    """Resident memory [bytes]."""
+    """Return resident memory [bytes]."""
     return _status("VmRSS")
 
 
 def peak() -> int:
-    """Peak resident memory since the start or the last :func:`reset_peak` [bytes]."""
+    """Return the peak of resident memory since the start or the last :func:`reset_peak` [bytes]."""
     return _status("VmHWM")
 
 
@@ -26,7 +26,7 @@ def give_back() -> None:
 
 
 def available() -> int:
-    """Memory of this machine available to processes [bytes]."""
+    """Return the memory of this machine that is available to processes [bytes]."""
     return _number(Path("/proc/meminfo"), "MemAvailable")
 
 

@@ -135,7 +135,7 @@ class Section:
 
 
 def trials_section(record: dict[str, Any]) -> str:
-    """A line per problem: the paper's figure, and how many targets were reached."""
+    """Return a row per problem: the paper's figure, and the number of targets reached."""
     lines = [
         "| problem | paper | targets | reached | iterations: least, median, most | seconds: median |",
         "|---|---|---|---|---|---|",
@@ -160,7 +160,7 @@ def trials_section(record: dict[str, Any]) -> str:
 
 
 def trials_in_short(problem: str) -> Callable[[dict[str, Any]], str]:
-    """How many random targets of a problem were reached, as a clause of a sentence."""
+    """Return the number of random targets of a problem that were reached, as a clause of a sentence."""
 
     def text(record: dict[str, Any]) -> str:
         own = [trial for trial in record["trials"] if trial["problem"] == problem]
@@ -179,29 +179,31 @@ def trials_in_short(problem: str) -> Callable[[dict[str, Any]], str]:
 
 
 def cmaes_section(record: dict[str, Any]) -> str:
-    """Gradients compared with CMA-ES."""
+    """Compare gradients with CMA-ES."""
     table = cmaes.table([cmaes.Run(**run) for run in record["runs"]])
     picture = "![The best so far over episodes and over seconds](cmaes.png)"
     return f"{CMAES}\n{table}\n\n{picture}{''.join(map(apart, record.get('apart', ())))}"
 
 
 def apart(measured: dict[str, str]) -> str:
-    """By which command a problem of the record was measured apart from the others, and under which load."""
+    """Return the command of a problem of the record that was measured separately, and its load."""
     return f"\n\nFor {measured['problem']}: `{measured['command']}`, load average {measured['load']} beforehand."
 
 
 def cmaes_in_short(record: dict[str, Any]) -> str:
-    """Median episodes of both methods, as a clause of a sentence."""
+    """Return median episodes of both methods, as a clause of a sentence."""
     return cmaes.in_short([cmaes.Run(**run) for run in record["runs"]])
 
 
 def held(run: dict[str, Any], k: int) -> str:
-    """The share of 95 % intervals that contain the truth, with the standard error that 95 % has for this many boxes."""
+    """Return the fraction of 95 % intervals that contain the truth, with the standard error of 95 % for this many
+    boxes.
+    """
     return f"{run['held'][k]:.1%} ± {math.sqrt(0.95 * 0.05 / run['boxes']):.1%}"
 
 
 def estimation_section(record: dict[str, Any]) -> str:
-    """Coverage of the intervals and spread of the estimates."""
+    """Return coverage of the intervals and spread of the estimates."""
     lines = [
         "| case | boxes | unknown | stated standard deviation (median) "
         "| root mean square error / stated standard deviation "
@@ -355,7 +357,7 @@ def page_text(page: Page, records: Path) -> str:
 
 
 def machine_line(machine: dict[str, str]) -> str:
-    """The machine, its load and the versions, in words."""
+    """Return the machine, its load and the versions, in words."""
     versions = ", ".join(
         f"{name} {machine[name]}" for name in ("python", "warp-lang", "numpy", "torch") if name in machine
     )
@@ -408,7 +410,7 @@ FIGURES = [
 
 
 def filled(page: str, text: str, records: Path = RECORDS) -> str:
-    """The text of a page with the figures from the records. Figures without a record stay unchanged.
+    """Return the text of a page with the figures from the records. Figures without a record stay unchanged.
 
     Raises:
         ValueError: if the page lacks a marker.
@@ -424,7 +426,7 @@ def filled(page: str, text: str, records: Path = RECORDS) -> str:
     return text
 
 
-# The pictures of the pages, by the names of their records.
+# Pictures of the pages, by the names of their records.
 PLOTS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
     "cmaes": lambda path, record: cmaes.plot(path, [cmaes.Run(**run) for run in record["runs"]]),
     "sample_enhancement": ants_page.plot_enhancement,

@@ -79,7 +79,7 @@ class Record:
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     options = parse()
     where = machine()
     names = ["Backswing", *options.libraries]
@@ -169,7 +169,7 @@ def _moving(model: sim.Model) -> list[str]:
 
 
 def examples() -> Path:
-    """Folder of the robots of example-robot-data in Pinocchio's installation."""
+    """Return the folder of the robots of example-robot-data in Pinocchio's installation."""
     spec = find_spec("pinocchio")
     assert spec is not None
     assert spec.origin is not None
@@ -196,7 +196,7 @@ def write_states(robot: Robot, count: int, folder: Path) -> None:
 
 
 def paired(times: list[dict[str, Any]], peers: list[str], options: argparse.Namespace) -> list[Record]:
-    """Pair Backswing's times with those of each peer."""
+    """Match Backswing's times with those of each peer."""
     found = by_key(times)
     records = []
     for ours in [each for each in times if each["library"] == "Backswing"]:

@@ -1,4 +1,4 @@
-"""Checks a library's values against Pinocchio, and its gradients against central differences."""
+"""Checks of a library's values against Pinocchio, and of its gradients against central differences."""
 
 from textwrap import shorten
 from typing import Any
@@ -14,7 +14,7 @@ CHECKED = 16  # number of states whose values are compared before anything is ti
 
 
 def difference(calls: Library, case: str, known: Any, dtype: str) -> tuple[str | None, str | None]:
-    """The errors in values and gradient of a case, in words. None where they agree with the reference."""
+    """Describe the errors in values and gradient of a case. None if they agree with the reference."""
     try:
         call = calls.call(case, State.load(known, CHECKED))
         if call is None:
@@ -32,7 +32,7 @@ def difference(calls: Library, case: str, known: Any, dtype: str) -> tuple[str |
 
 
 def gradient_difference(call: Call, dtype: str) -> str | None:
-    """The error in the gradient of a case: None if right or not checked, empty if there is no gradient."""
+    """Compute the error in the gradient of a case: None if right or not checked, empty if there is no gradient."""
     if call.backward is None:
         return ""
     if call.gradient_error is None:

@@ -40,7 +40,7 @@ from batch 64 on):
 
 
 def speed(records: Sequence[Record]) -> str:
-    """Single calls, batches beside the peers, and the worst case of Backswing."""
+    """Return single calls, batches compared with the peers, and the worst case of Backswing."""
     machine = records[0]["machine"]
     where = f"Measured on one core of {machine['processor']}, load average {machine['load']} beforehand."
     table = "\n\n".join(text for text in (beside(records), notes(records)) if text)
@@ -48,7 +48,7 @@ def speed(records: Sequence[Record]) -> str:
 
 
 def single_calls(records: Sequence[Record]) -> str:
-    """A line per method."""
+    """Return a row per method."""
     lines = ["| | value | value and gradient |", "|---|---|---|"]
     for case, method in METHODS.items():
         found = [r for r in records if (r["robot"], r["case"], r["batch"], r["dtype"]) == ("xarm7", case, 1, "float32")]
@@ -58,7 +58,7 @@ def single_calls(records: Sequence[Record]) -> str:
 
 
 def beside(records: Sequence[Record]) -> str:
-    """A line per robot, case and batch in float64, a column per library that has any times there."""
+    """Return a row per robot, case and batch in float64, a column per library that has any times there."""
     wanted = [r for r in records if r["dtype"] == "float64" and r["batch"] in (64, 4096)]
     peers = list(dict.fromkeys(r["peer"] for r in wanted if r["peer_forward_us"] is not None))
     lines = [f"| robot | | batch | Backswing | {' | '.join(peers)} |", "|---" * (4 + len(peers)) + "|"]
@@ -72,7 +72,7 @@ def beside(records: Sequence[Record]) -> str:
 
 
 def notes(records: Sequence[Record]) -> str:
-    """How the other libraries differ in all cases. For Pinocchio the text above the table says so."""
+    """Return the differences of the other libraries in all cases. For Pinocchio the text above the table has them."""
     lines = []
     for peer in dict.fromkeys(r["peer"] for r in records if r["peer"] != "Pinocchio"):
         complete = [r["note"] for r in records if r["peer"] == peer and r["peer_backward_us"] is not None]
@@ -82,7 +82,9 @@ def notes(records: Sequence[Record]) -> str:
 
 
 def standing(records: Sequence[Record]) -> str:
-    """For each peer the median and the least ratio, and in how many figures Backswing misses the goal."""
+    """Return for each peer the median and the smallest ratio, and the number of figures in which Backswing misses the
+    goal.
+    """
     lines = []
     for peer in dict.fromkeys(r["peer"] for r in records):
         goal = 1.0 if peer == "Pinocchio" else 10.0
@@ -102,14 +104,14 @@ def standing(records: Sequence[Record]) -> str:
 
 
 def single_call_range(records: Sequence[Record]) -> str:
-    """The range in the README: from the fastest to the slowest method of the seven-joint arm."""
+    """Return the range in the README: from the fastest to the slowest method of the seven-joint arm."""
     own = [r for r in records if (r["robot"], r["batch"], r["dtype"]) == ("xarm7", 1, "float32") and r["case"] in CASES]
     ranges = [f"{min(r[key] for r in own):.0f} to {max(r[key] for r in own):.0f}" for key in MEASURED]
     return f"{ranges[0]} µs, and {ranges[1]} µs with its gradient"
 
 
 def _pair(record: Record | None, whose: str) -> str:
-    """Value / value and gradient, of Backswing or of the peer (prefix ``peer_``)."""
+    """Format value / value and gradient, of Backswing or of the peer (prefix ``peer_``)."""
     both = [None, None] if record is None else [record[f"{whose}{key}"] for key in MEASURED]
     if both == [None, None]:
         return ""
@@ -120,7 +122,7 @@ def _pair(record: Record | None, whose: str) -> str:
 
 
 def reach(records: Sequence[Record]) -> str:
-    """A line per way of finding coordinates for the Panda's hand."""
+    """Return a row per way to find coordinates for the Panda's hand."""
     lines = [
         "| | distance: mean, median, 95 % | angle: mean, median, 95 % | within 5 mm and 1° |",
         "|---|---|---|---|",
@@ -135,7 +137,7 @@ def reach(records: Sequence[Record]) -> str:
 
 
 def reach_in_short(records: Sequence[Record]) -> str:
-    """The accuracy of the network's answers in the README."""
+    """Return the accuracy of the network's answers in the README."""
     answers = [r for r in _panda(records) if r["way"].startswith("network")]
     return (
         f"Panda, {answers[-1]['targets']} unseen poses: {answers[-1]['distance_mm_mean']:.1f} mm and "

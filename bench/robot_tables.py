@@ -12,7 +12,7 @@ MEASURED = {"forward_us": "values", "backward_us": "with gradient"}
 
 
 def by_key(times: list[Times]) -> dict[tuple, Times]:
-    """Index the times by library, robot, case, batch and precision."""
+    """Return the times by library, robot, case, batch and precision."""
     return {(t["library"], t["robot"], t["case"], t["batch"], t["dtype"]): t for t in times}
 
 
@@ -41,7 +41,7 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
 
 
 def goals(times: list[Times], names: list[str]) -> list[str]:
-    """The worst cases of Backswing relative to the other libraries."""
+    """Return the worst cases of Backswing relative to the other libraries."""
     found = by_key(times)
     ours = [t for t in times if t["library"] == "Backswing" and None not in [t[key] for key in MEASURED]]
     lines = []
@@ -72,7 +72,7 @@ def goals(times: list[Times], names: list[str]) -> list[str]:
 
 
 def reasons(times: list[Times]) -> list[str]:
-    """The reasons for empty columns, each once."""
+    """Return the reasons for empty columns, each once."""
     where: dict[tuple[str, str], dict[str, None]] = {}
     for t in [t for t in times if t["note"]]:
         same = [u for u in times if all(u[k] == t[k] for k in ("library", "robot", "dtype", "note"))]

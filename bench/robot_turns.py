@@ -70,7 +70,9 @@ class Player:
         self.us = {}
 
     def can(self, which: str, batch: int, longest: float) -> bool:
-        """Whether to measure a figure. It is skipped if it would take too long, judged by the previous batch."""
+        """Return True if a figure is to be measured. It is skipped if it would take too long, judged by the previous
+        batch.
+        """
         if batch > ALWAYS and self.us.get(which, 0.0) * 1e-6 * batch > longest:
             self.barred.setdefault(which, f"{FIGURES[which]} would take longer than {longest} s")
         return not {"forward", which} & self.barred.keys()
@@ -95,14 +97,14 @@ class Player:
         self.us[self._which] = statistics.median(self._rounds) * 1e6
 
     def times(self, case: str, robot: str, batch: int, dtype: str) -> Times:
-        """The figures for the batch whose turns have just ended."""
+        """Return the figures for the batch whose turns have just ended."""
         us = [None if {"forward", which} & self.barred.keys() else self.us[which] for which in FIGURES]
         note = next(filter(None, self.barred.values()), "")
         return Times(self.process.name, case, robot, batch, dtype, us[0], us[1], note)
 
 
 def measure(names: Sequence[str], plan: dict[str, Any], folder: Path) -> list[Times]:
-    """Times of all libraries.
+    """Measure the times of all libraries.
 
     Args:
         names: the libraries.

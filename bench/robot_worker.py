@@ -24,7 +24,7 @@ from bench.robot_libraries import library
 from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
 from bench.timing import pinned
 
-WARM_UP = (8, 0.5)  # most calls, and the time after which no further one starts [s]
+WARM_UP = (8, 0.5)  # maximum number of calls, and the time after which no further one starts [s]
 
 
 def main() -> None:
@@ -114,7 +114,7 @@ class Worker:
 
 
 def seconds_of(run: Callable[[], object]) -> float:
-    """Duration of a call [s]."""
+    """Measure the duration of a call [s]."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

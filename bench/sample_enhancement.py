@@ -1,9 +1,9 @@
-"""Sample enhancement on the ant of Qiao et al.: SAC alone, and with transitions that are added to each step.
+"""Sample enhancement on the ant of Qiao et al.: SAC alone, and with transitions added to each step.
 
     python -m bench.sample_enhancement --json bench/results/sample_enhancement_cpu.json
     python -m bench.sample_enhancement --minutes 10 --seeds 3
 
-All train for the same time of the processor, on one thread. What the file already has isn't trained again.
+All train for the same processor time, with one thread. Trainings in the file aren't repeated.
 """
 
 import argparse
@@ -33,11 +33,11 @@ COMMON: dict[str, Any] = {"discount": 0.99, "hidden": (128, 128), "updates": 4, 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is added to each step.
+    """Variant of the transitions added to each step.
 
     Attributes:
-        name: in the table.
-        settings: of :class:`examples.rl.sac.Settings`.
+        name: name in the table.
+        settings: arguments of :class:`examples.rl.sac.Settings`.
     """
 
     name: str
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
-    """Train, and play."""
+    """Train, and play the policy."""
     settings = sac.Settings(**{**COMMON, **variant.settings})
     learner = sac.Sac(make(TASK, ENVS, device="cpu", threads=1), settings, seed)
     training = train(learner, math.inf, 60.0 * minutes, settings.steps, Progress(None, {}), time.process_time)

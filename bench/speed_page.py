@@ -1,4 +1,4 @@
-"""What the pages say about the speed of a step, made from records."""
+"""Text about the speed of a step in the pages, made from records."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ WORLDS_HEAD = [
 
 
 def steps(records: Sequence[dict[str, Any]]) -> str:
-    """Times of a step of the standing quadruped beside MuJoCo's, with the same kind of solver."""
+    """Return times of a step of the standing quadruped compared with MuJoCo's, with the same kind of solver."""
     lines = [
         "| solver | worlds | forward | backward, with the step recomputed | MuJoCo forward | speedup |",
         "|---|---|---|---|---|---|",
@@ -43,7 +43,7 @@ def _jacobians(records: Sequence[dict[str, Any]]) -> str:
 
 
 def worlds(record: dict[str, Any]) -> str:
-    """Times over numbers of worlds, in five scenes."""
+    """Return times over numbers of worlds, in five scenes."""
     rows = record["rows"]
     lines = [*WORLDS_HEAD, *map(_worlds_row, rows), ""]
     lines += ["| 50 sweeps, at 64 worlds | Backswing, hard law | MuJoCo |", "|---|---|---|"]
@@ -54,7 +54,7 @@ def worlds(record: dict[str, Any]) -> str:
 
 
 def worlds_in_short(record: dict[str, Any]) -> str:
-    """The same at a thousand worlds."""
+    """Return the same at a thousand worlds."""
     rows = [_worlds_row(row) for row in record["rows"] if row["worlds"] == WORLDS[0]]
     return "\n".join([*WORLDS_HEAD, *rows, "", _machine(record)])
 
@@ -67,7 +67,7 @@ def _worlds_row(row: dict[str, Any]) -> str:
 
 
 def _peers(record: dict[str, Any]) -> list[str]:
-    """What other engines take for the ant, where they were measured."""
+    """Return the times of other engines for the ant, if they were measured."""
     lines = []
     for row in record.get("mjx", []):
         lines.append(
@@ -86,7 +86,7 @@ def _machine(record: dict[str, Any]) -> str:
 
 
 def dynamics(records: Sequence[dict[str, Any]]) -> str:
-    """Times of forward dynamics, beside Pinocchio's."""
+    """Return times of forward dynamics, compared with Pinocchio's."""
     found = {record["dtype"]: record for record in records if record["case"] == "quadruped forward dynamics"}
     double, single = found["float64"], found["float32"]
     return (
@@ -97,7 +97,7 @@ def dynamics(records: Sequence[dict[str, Any]]) -> str:
 
 
 def traffic(record: dict[str, Any]) -> str:
-    """Launches and bytes of a step, and the speed that they allow on an H200."""
+    """Return launches and bytes of a step, and the upper bound of its throughput on an H200."""
     lines = [
         f"| solver | pass | launches | bytes per world | {' | '.join(f'at {worlds:,}' for worlds in WORLDS)} |",
         f"|---|---|---|---|{'---|' * len(WORLDS)}",
@@ -111,7 +111,9 @@ def traffic(record: dict[str, Any]) -> str:
 
 
 def on_gpu(records: Sequence[dict[str, Any]]) -> str:
-    """Steps of the standing quadruped in a second on a GPU, beside MuJoCo on a core of the same machine."""
+    """Return throughput of the standing quadruped on a GPU (steps/s), compared with MuJoCo on a core of the same
+    machine.
+    """
     lines = [
         "| worlds | Newton's method, forward | backward | 50 sweeps, forward | backward |",
         "|---|---|---|---|---|",
@@ -130,7 +132,7 @@ def on_gpu(records: Sequence[dict[str, Any]]) -> str:
 
 
 def layer(record: dict[str, Any]) -> str:
-    """Times of a step of layers of balls beside MuJoCo's, and the memory of the simulator."""
+    """Return times of a step of layers of balls compared with MuJoCo's, and the memory of the simulator."""
     lines = [
         "| balls on the ground | contacts | step [ms] | MuJoCo [ms] | ratio | memory [MB] |",
         "|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Which options keep a stack of ten boxes standing for ten seconds: sweeps, warm start, softness. Compared with MuJoCo.
+"""Stability of a stack of ten boxes for ten seconds by sweeps, warm start and softness, compared with MuJoCo.
 
     python -m bench.stack --json bench/results/stack.json --markdown docs/fidelity.md     # writes the table there
 
@@ -35,7 +35,7 @@ OPTIONS = (
     sim.PgsContact(warm_start=True, cfm=0.05),
     sim.PgsContact(warm_start=True, cfm=0.1),
 )
-# MuJoCo's solver, number of iterations, and whether it is warm-started.
+# MuJoCo's solver, number of iterations, and warm start.
 PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
 
 
@@ -117,7 +117,7 @@ def _row(engine: str, solver: str, places: np.ndarray, dt: float) -> Row:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as a Markdown table."""
+    """Return the rows as a Markdown table."""
     lines = ["| engine | solver | after 1 s [mm] | at the end [mm] |", "|---|---|---|---|"]
     for row in rows:
         cells = ["fallen" if moved > FALLEN else f"{1e3 * moved:.2g}" for moved in (row.after_second, row.at_end)]

@@ -42,7 +42,7 @@ class Standing:
             raise RuntimeError(f"standing robots have {expected} contacts, but there are {np.unique(counts)}")
 
     def control(self, steps: int) -> wp.array:
-        """Zero joint forces [steps, num_worlds, nv]; the springs hold the robots."""
+        """Return zero joint forces [steps, num_worlds, nv]; the springs hold the robots."""
         model = self.simulator.model
         shape = (steps, self.simulator.num_worlds, model.nv)
         return wp.zeros(shape, dtype=model.scalar, device=self.simulator.device)
@@ -67,11 +67,11 @@ def standing(
 
 
 def start_pose(robots: int = 1) -> np.ndarray:
-    """The start pose in MuJoCo's order."""
+    """Return the start pose in MuJoCo's order."""
     scene = crowd.herd(robots, "float64")
     return np.asarray(sim.to_mujoco(scene.model, scene.q0, scene.qd0)[0])
 
 
 def mjcf(robots: int, sweeps: int) -> str:
-    """The same scene for MuJoCo, without the springs."""
+    """Return the same scene for MuJoCo, without the springs."""
     return to_mjcf(crowd.herd(robots, "float64").model, dt=DT, sweeps=sweeps)

@@ -24,7 +24,7 @@ BOXES = 3
 
 
 def landing_quadruped(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.State]:
-    """The quadruped, with joint springs, lands at 0.5 m/s while sliding at 0.3 m/s."""
+    """Build the quadruped, with joint springs, that lands at 0.5 m/s while sliding at 0.3 m/s."""
     scene = quadruped.build("float64", friction=0.8)
     model = scene.model
     joints = model.dof_q >= 0
@@ -37,7 +37,7 @@ def landing_quadruped(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.St
 
 
 def stack(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.State]:
-    """Boxes of 0.2 m and 1 kg fall on each other from gaps of 1 mm."""
+    """Build boxes of 0.2 m and 1 kg that fall on each other from gaps of 1 mm."""
     builder = sim.ModelBuilder()
     builder.add_ground(surface=sim.Surface(friction=0.8))
     for number in range(BOXES):

@@ -2,8 +2,8 @@
 
     python -m bench.throws
 
-In each world an arm throws a ball at a random target of its own, with torques found as ``examples.throw`` finds them.
-Worlds that are done are kept in --out, so that an interrupted run goes on.
+In each world an arm throws a ball at a different random target, with torques found like those of ``examples.throw``.
+Finished worlds are stored in --out, so that an interrupted run can be resumed.
 """
 
 import argparse
@@ -23,11 +23,11 @@ WORLDS, SEED = 64, 1
 SPACING = np.array([2.6, 1.5, 0.0])  # between worlds: along the throws, and across [m]
 SHOWN = 20  # steps from frame to frame
 FPS = 25.0
-HELD = 25  # how often the last frame is shown
+HELD = 25  # repetitions of the last frame
 
 
 def throws(kept: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Targets [WORLDS, 3] and coordinates [frames, WORLDS, nq] of the throws at them."""
+    """Return targets [WORLDS, 3] and coordinates [frames, WORLDS, nq] of the throws at them."""
     targets = throw.random_targets(SEED, WORLDS)
     motions = []
     for number, target in enumerate(tqdm(targets, desc="throwing", unit="world")):
@@ -42,13 +42,13 @@ def throws(kept: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places() -> np.ndarray:
-    """Where the worlds stand [WORLDS, 3]: eight rows of eight."""
+    """Return offsets of the worlds [WORLDS, 3]: eight rows of eight."""
     rows, columns = np.divmod(np.arange(WORLDS), 8)
     return SPACING * (np.stack([rows, columns, np.zeros(WORLDS)], axis=1) - [3.5, 3.5, 0.0])
 
 
 def stage(width: int, height: int, targets: np.ndarray, q: np.ndarray) -> tuple[Renderer, np.ndarray]:
-    """A renderer of all worlds, and link poses [frames, WORLDS, num_links, 7]."""
+    """Make a renderer of all worlds, and link poses [frames, WORLDS, num_links, 7]."""
     scene = throw.build()
     offsets = places()
     poses = np.stack([sim.forward_kinematics(scene.model, each).numpy() for each in q])

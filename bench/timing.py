@@ -48,10 +48,10 @@ def time_call(
     Args:
         call: the call to time. It must be synchronous.
         seconds: repeat until the timed calls have taken this long.
-        repeats: least number of repeats.
+        repeats: minimum number of repeats.
         prepare: run before each call, not timed.
-        warm_up: whether to discard the first call.
-        clock: what tells the time [s]; ``time.process_time`` leaves out what other work takes of the machine.
+        warm_up: discard the first call.
+        clock: function that returns the time [s]; ``time.process_time`` excludes other work on the machine.
 
     Returns:
         the timing.
@@ -88,7 +88,7 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 def machine() -> dict[str, str]:
-    """Description of the machine: processor, cores, load, system, versions, GPUs."""
+    """Describe the machine: processor, cores, load, system, versions, GPUs."""
     info = {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -107,7 +107,7 @@ def machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Name of the processor, with its family and model."""
+    """Return the name of the processor, with its family and model."""
     try:
         text = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:

@@ -5,7 +5,7 @@ remain only where the mathematics has them: down the legs, over the sweeps, and 
 computes the same as :class:`sim.Simulator` (docs/contact/index.md) for a robot with a floating base, revolute joints
 and balls for feet on horizontal ground. It is also a second, independent implementation for tests.
 
-It has no joint limits: the robots here stay away from them.
+It has no joint limits; the robots of the benchmarks don't reach them.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Robot:
         mass: mass of each link [L].
         com: centre of mass in the link's frame [L, 3].
         inertia: rotational inertia about the centre of mass, link axes [L, 3, 3].
-        moves: whether a degree of freedom moves a link [L, 6 + J].
+        moves: True if a degree of freedom moves a link [L, 6 + J].
         damping: damping of each degree of freedom [6 + J].
         stiffness: stiffness of each joint's spring [6 + J], zero for the base.
         rest: position at which a spring is at rest [6 + J].
@@ -67,7 +67,7 @@ class Robot:
 
 
 def robot_of(simulator: sim.Simulator) -> Robot:
-    """The constants of a simulator's robot, with the simulator's parameters and in its dtype.
+    """Return the constants of a simulator's robot, with the simulator's parameters and in its dtype.
 
     Raises:
         ValueError: if the model is not a single floating robot with revolute joints and balls for feet on level ground.
@@ -113,7 +113,7 @@ def robot_of(simulator: sim.Simulator) -> Robot:
 
 
 def _feet(model: Model) -> tuple[list[int], int]:
-    """Indices of the colliding balls and of the ground. Raises for models that this step does not cover."""
+    """Return indices of the colliding balls and of the ground. Raises for models that this step does not cover."""
     kinds = [int(kind) for kind in model.joint_type]
     if kinds != [FREE] + [REVOLUTE] * (model.num_links - 1):
         raise ValueError("the step in PyTorch supports a single robot with a free base and revolute joints only")
@@ -129,7 +129,7 @@ def _feet(model: Model) -> tuple[list[int], int]:
 
 
 class TorchStep(torch.nn.Module):
-    """A step as a module: ``q, qd = step(q, qd, tau)``, all [W, ...] in the order of :mod:`sim`.
+    """Step as a module: ``q, qd = step(q, qd, tau)``, all [W, ...] in the order of :mod:`sim`.
 
     Args:
         simulator: supplies the robot, parameters, dt and contact options.
@@ -146,7 +146,7 @@ class TorchStep(torch.nn.Module):
         self.contact = simulator.contact
 
     def forward(self, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The state after the step."""
+        """Return the state after the step."""
         velocity, response, rows = self.free_step(q, qd, tau)
         matrix, value = self.contact_problem(velocity, response, rows)
         impulse = torch.zeros_like(value)
@@ -158,11 +158,11 @@ class TorchStep(torch.nn.Module):
     def free_step(
         self, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-        """Everything before the contact problem.
+        """Compute everything before the contact problem.
 
         Returns:
-            free velocity v* [W, nv]; M^-1 J' [W, nv, F, 3]; the rows J [W, F, 3, nv] and signed distances of the feet
-            [W, F].
+            free velocity v* [W, nv]; M^-1 J' [W, nv, F, 3]; the Jacobian J [W, F, 3, nv] and signed distances of the
+            feet [W, F].
         """
         r, h = self.robot, self.dt
         rotation, position = self.poses(q)
@@ -182,7 +182,7 @@ class TorchStep(torch.nn.Module):
         return qd + h * solved[:, :, 0], response, (rows, distance)
 
     def poses(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rotations [W, L, 3, 3] and origins [W, L, 3] of the links, in world axes about the base's origin."""
+        """Compute rotations [W, L, 3, 3] and origins [W, L, 3] of the links, in world axes about the base's origin."""
         r = self.robot
         base = matrix_of(q[:, 3:7])
         rotation, position = [base] * len(r.parent), [torch.zeros_like(q[:, :3])] * len(r.parent)
@@ -198,14 +198,16 @@ class TorchStep(torch.nn.Module):
         return torch.stack(rotation, dim=1), torch.stack(position, dim=1)
 
     def subspace(self, rotation: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Motion of each degree of freedom [W, 6, nv], angular first; a free base has linear coordinates first."""
+        """Return the motion of each degree of freedom [W, 6, nv], angular first; a free base has linear coordinates
+        first.
+        """
         axis = (rotation[:, 1:] @ self.robot.axis[1:, :, None])[..., 0]
         joints = torch.cat([axis, torch.linalg.cross(position[:, 1:], axis)], dim=2).mT
         base = torch.eye(6, dtype=axis.dtype).roll(3, dims=0).expand(len(axis), 6, 6)
         return torch.cat([base, joints], dim=2)
 
     def link_inertias(self, rotation: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Spatial inertias about the base's origin in world axes [W, L, 6, 6]."""
+        """Compute spatial inertias about the base's origin in world axes [W, L, 6, 6]."""
         r = self.robot
         com = position + (rotation @ r.com[:, :, None])[..., 0]
         cross = skew(com)
@@ -222,7 +224,7 @@ class TorchStep(torch.nn.Module):
         jacobian: torch.Tensor,
         inertia: torch.Tensor,
     ) -> torch.Tensor:
-        """Joint forces that hold all accelerations at zero [W, nv]: gravity and velocity products."""
+        """Compute joint forces that hold all accelerations at zero [W, nv]: gravity and velocity products."""
         r = self.robot
         velocity = (jacobian @ qd[:, None, :, None])[..., 0]  # [W, L, 6]
         parents = velocity[:, r.parent[1:]]
@@ -245,7 +247,7 @@ class TorchStep(torch.nn.Module):
         return torch.einsum("wlxi,wlx->wi", jacobian, force)
 
     def gyroscopic_force(self, qd: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-        """What the midpoint rule makes of the base's gyroscopic forces, beyond those before the step [W, 6]."""
+        """Compute the midpoint rule's correction of the base's gyroscopic forces before the step [W, 6]."""
         r, h = self.robot, self.dt
         inertia = rotation[:, 0] @ r.inertia[0] @ rotation[:, 0].mT
         spin = qd[:, 3:6]
@@ -263,13 +265,14 @@ class TorchStep(torch.nn.Module):
         return torch.cat([torch.zeros_like(moment), moment], dim=1)
 
     def base_arm(self, rotation: torch.Tensor) -> torch.Tensor:
-        """From the base's origin to its centre of mass [W, 3], along world axes."""
+        """Return the vector from the base's origin to its centre of mass [W, 3], along world axes."""
         return (rotation[:, 0] @ self.robot.com[0, :, None])[..., 0]
 
     def foot_rows(
         self, q: torch.Tensor, rotation: torch.Tensor, position: torch.Tensor, jacobian: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Velocity of each foot's contact point along normal and tangents per qd [W, F, 3, nv], and distances [W, F].
+        """Compute the Jacobian of each foot's contact point along normal and tangents [W, F, 3, nv], and distances [W,
+        F].
 
         Feet in the air have rows too. Their bias is so large that they receive no impulse unless they land in this
         step.
@@ -278,7 +281,7 @@ class TorchStep(torch.nn.Module):
         centre = position[:, r.foot_link] + (rotation[:, r.foot_link] @ r.foot_centre[:, :, None])[..., 0]
         distance = q[:, None, UP] + centre[..., UP] - r.foot_radius
         down = torch.zeros_like(centre)
-        # Ahead of the ground the contact is on the foot, see warp_kernels/collision/plane/contact.py.
+        # Before touchdown the contact point is on the foot, see warp_kernels/collision/plane/contact.py.
         x = torch.clamp(distance / (ARRIVAL * self.contact.margin), 0.0, 1.0)
         down[..., UP] = r.foot_radius + 0.5 * distance * (1.0 - x**3 * (10.0 + x * (6.0 * x - 15.0)))
         lever = centre - down
@@ -289,7 +292,7 @@ class TorchStep(torch.nn.Module):
     def contact_problem(
         self, velocity: torch.Tensor, response: torch.Tensor, rows: tuple[torch.Tensor, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """A [W, F, 3, F, 3] and b [W, F, 3] of the row velocities A impulse + b."""
+        """Return A [W, F, 3, F, 3] and b [W, F, 3] of the contact velocities A impulse + b."""
         jacobian, distance = rows
         matrix = torch.einsum("wfxi,wigy->wfxgy", jacobian, response)
         feet = matrix.shape[1]
@@ -301,7 +304,7 @@ class TorchStep(torch.nn.Module):
     def sweep(
         self, impulse: torch.Tensor, matrix: torch.Tensor, value: torch.Tensor, scale: torch.Tensor
     ) -> torch.Tensor:
-        """One sweep of projected Gauss-Seidel over the feet: impulses [W, F, 3] before and after."""
+        """Run one sweep of projected Gauss-Seidel over the feet: impulses [W, F, 3] before and after."""
         impulses = list(impulse.unbind(1))
         flat = matrix.flatten(3)
         for foot in range(len(impulses)):
@@ -323,7 +326,7 @@ class TorchStep(torch.nn.Module):
     def finish(
         self, q: torch.Tensor, velocity: torch.Tensor, response: torch.Tensor, impulse: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The next state from the free velocity and the impulses: the base's centre of mass moves straight."""
+        """Compute the next state from the free velocity and the impulses: the base's centre of mass moves straight."""
         h = self.dt
         qd = velocity + torch.einsum("wifx,wfx->wi", response, impulse)
         turned = product(exponential(h * qd[:, 3:6]), torch.nn.functional.normalize(q[:, 3:7], dim=1))
@@ -336,7 +339,9 @@ class TorchStep(torch.nn.Module):
 
 
 def step_lengths(matrix: torch.Tensor) -> torch.Tensor:
-    """Step lengths of each foot [W, F, 2]: 1 / diagonal for the normal, 1 / Schatten 4-norm for the tangents."""
+    """Compute step lengths of each foot [W, F, 2]: 1 / diagonal for the normal, 1 / Schatten 4-norm for the
+    tangents.
+    """
     own = torch.diagonal(matrix, dim1=1, dim2=3).movedim(-1, 1)  # [W, F, 3, 3]
     tangential = own[..., 1:, 1:]
     square = tangential @ tangential.mT
@@ -345,28 +350,28 @@ def step_lengths(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def matrix_of(quaternion: torch.Tensor) -> torch.Tensor:
-    """Rotation matrices [..., 3, 3] of quaternions xyzw of any length [..., 4]."""
+    """Return rotation matrices [..., 3, 3] of quaternions xyzw of any length [..., 4]."""
     unit = torch.nn.functional.normalize(quaternion, dim=-1)
     cross = skew(unit[..., :3])
     return torch.eye(3, dtype=unit.dtype) + 2.0 * (unit[..., 3, None, None] * cross + cross @ cross)
 
 
 def rotation_about(axis: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Rotation matrices [W, J, 3, 3] about unit axes [J, 3] by angles [W, J]."""
+    """Return rotation matrices [W, J, 3, 3] about unit axes [J, 3] by angles [W, J]."""
     cross = skew(axis)
     sine, cosine = torch.sin(angle)[..., None, None], torch.cos(angle)[..., None, None]
     return torch.eye(3, dtype=axis.dtype) + sine * cross + (1.0 - cosine) * (cross @ cross)
 
 
 def skew(v: torch.Tensor) -> torch.Tensor:
-    """Matrices of the cross product v x, [..., 3, 3]."""
+    """Return matrices of the cross product v x, [..., 3, 3]."""
     x, y, z = v.unbind(-1)
     zero = torch.zeros_like(x)
     return torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=-1).unflatten(-1, (3, 3))
 
 
 def exponential(v: torch.Tensor) -> torch.Tensor:
-    """Quaternions xyzw [W, 4] of rotation vectors [W, 3], smooth at zero, where a short series is used."""
+    """Return quaternions xyzw [W, 4] of rotation vectors [W, 3], smooth at zero, by a short series near it."""
     square = (v * v).sum(1, keepdim=True)
     small = square < 1.0e-6
     angle = torch.sqrt(torch.where(small, 1.0, square))
@@ -376,7 +381,7 @@ def exponential(v: torch.Tensor) -> torch.Tensor:
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Products of quaternions xyzw [W, 4]."""
+    """Multiply quaternions xyzw [W, 4]."""
     v = a[:, 3:] * b[:, :3] + b[:, 3:] * a[:, :3] + torch.linalg.cross(a[:, :3], b[:, :3])
     return torch.cat([v, a[:, 3:] * b[:, 3:] - (a[:, :3] * b[:, :3]).sum(1, keepdim=True)], dim=1)
 
@@ -384,7 +389,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def rollout(
     step: torch.nn.Module, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The state after all steps, recorded by autograd. tau: [steps, W, nv]."""
+    """Roll out all steps, recorded by autograd, and return the final state. tau: [steps, W, nv]."""
     for force in tau:
         q, qd = step(q, qd, force)
     return q, qd

@@ -1,11 +1,11 @@
-"""Launches of a step and the bytes that they move, and how fast a GPU could be at most.
+"""Launches of a step and their memory traffic, and the resulting upper bound of throughput on a GPU.
 
     python -m bench.traffic --json bench/results/traffic.json
 
-Counted, not timed: every launch of a step of the standing quadruped and of its way back, and for each launch the arrays
-that belong to worlds, as if each were read or written once in full. Room for contacts that aren't there counts as well,
-and so does what stays in the caches of a GPU. What arrays of the model and shared parameters take isn't counted: they
-are small, and all worlds read the same.
+Counted, not timed: every launch of a step of the standing quadruped and of its backward pass, and for each launch the
+    arrays that belong to worlds, as if each were read or written once in full. Unused contact capacity and data that
+    stays in a GPU's caches count as well. Arrays of the model and shared parameters aren't counted: they are small, and
+    all worlds read the same.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from bench.step import CONTACTS
 from bench.timing import machine
 
 WORLDS = 61  # in one shard; no other size of an array
-# What an H200's memory delivers, by its data sheet, and what a launch in a graph takes at the least.
+# Memory bandwidth of an H200, by its data sheet, and the minimum time of a launch in a graph.
 BYTES_PER_SECOND = 4.8e12
 LAUNCH_SECONDS = 2.0e-6
 
@@ -39,11 +39,11 @@ class Traffic:
     """Launches and bytes of a step.
 
     Attributes:
-        solver: of contact.
-        way: "forward" or "back"; on the way back a step is run again first.
+        solver: contact solver.
+        way: "forward" or "back"; the backward pass recomputes the step first.
         launches: number of kernels.
-        bytes: that they read and write, per world.
-        heaviest: the kernels that move most, with bytes per world.
+        bytes: bytes read and written, per world.
+        heaviest: the kernels with the most bytes, per world.
     """
 
     solver: str
@@ -55,7 +55,7 @@ class Traffic:
 
 @contextlib.contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Context in which a simulator on the CPU launches the kernels of a GPU, which takes worlds one by one."""
+    """Make a simulator on the CPU launch a GPU's kernels, which take worlds one by one, in this context."""
     with (
         mock.patch.object(sim.arrays.device_model, "LANES", 1),
         mock.patch.object(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most),
@@ -66,7 +66,7 @@ def as_on_a_gpu() -> Iterator[None]:
 
 @as_on_a_gpu()
 def measure(solver: str) -> list[Traffic]:
-    """Launches and bytes of the standing quadruped in float32."""
+    """Measure launches and bytes of the standing quadruped in float32."""
     case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=CONTACTS[solver])
     case.simulator.rollout(case.state, steps=1).backward(case.state.q)  # compiles, and allocates
     (shard,) = case.simulator.engine.shards
@@ -80,7 +80,7 @@ def measure(solver: str) -> list[Traffic]:
 
 
 def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
-    """What some launches move. They are recorded and not carried out."""
+    """Return the memory traffic of some launches. They are recorded and not executed."""
     moved: list[tuple[str, int]] = []
     launch = wp.launch
 
@@ -100,14 +100,14 @@ def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
 
 
 def bytes_of_worlds(argument: Any) -> int:
-    """Bytes of the arrays of worlds in an argument of a kernel."""
+    """Return the bytes of the arrays of worlds in an argument of a kernel."""
     return sum(
         array.size * wp.types.type_size_in_bytes(array.dtype) for array in arrays(argument) if WORLDS in array.shape
     )
 
 
 def arrays(argument: Any) -> Iterator[wp.array]:
-    """An array, or those of a struct."""
+    """Return an array, or those of a struct, as a list."""
     if isinstance(argument, wp.array):
         yield argument
     elif hasattr(argument, "_cls"):
@@ -116,7 +116,7 @@ def arrays(argument: Any) -> Iterator[wp.array]:
 
 
 def most_per_second(traffic: dict[str, Any], worlds: int) -> float:
-    """Steps of worlds in a second that launches and memory of an H200 allow, with this many worlds."""
+    """Return the upper bound of throughput (steps/s) by launches and memory of an H200, with this many worlds."""
     seconds = traffic["launches"] * LAUNCH_SECONDS + worlds * traffic["bytes"] / BYTES_PER_SECOND
     return float(worlds / seconds)
 

@@ -1,4 +1,4 @@
-"""A record of trainings, to which a run adds those that it doesn't have yet."""
+"""Record of trainings, to which a run adds the missing ones."""
 
 import json
 from collections.abc import Callable
@@ -12,12 +12,12 @@ Row = dict[str, Any]
 
 
 class Trainings:
-    """The rows of a file, which is written after each training.
+    """Rows of a file, which is written after each training.
 
     Args:
-        path: of the file; its folder is made. Rows that it has are kept.
-        key_of: what tells a row from all others.
-        order: what rows are sorted by; None leaves new ones at the end.
+        path: path of the file; its folder is created. Existing rows are kept.
+        key_of: function that returns a row's unique key.
+        order: sort key of rows; None appends new ones.
     """
 
     def __init__(self, path: Path, key_of: Callable[[Row], Any], order: Callable[[Row], Any] | None = None):
@@ -31,7 +31,7 @@ class Trainings:
         return any(self._key_of(row) == key for row in self._record["rows"])
 
     def add(self, row: Row) -> None:
-        """Add a row, in the place of one with the same key, and write the file."""
+        """Add a row, replacing one with the same key, and write the file."""
         key = self._key_of(row)
         rows: list[Row] = [old for old in self._record["rows"] if self._key_of(old) != key] + [row]
         if self._order is not None:

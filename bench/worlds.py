@@ -1,13 +1,13 @@
-"""Time of a step and of its gradient over the number of worlds, for five scenes, beside MuJoCo.
+"""Time of a step and of its gradient over the number of worlds, for five scenes, compared with MuJoCo.
 
     python -m bench.worlds --json bench/results/worlds_cpu.json
     python -m bench.worlds --mjx-python jax/bin/python --warp-python warp/bin/python    # the ant in MJX and mujoco_warp
 
-Everything runs on one core, in turns, from the same states and with the same inputs; times are those of the processor,
-per world and step [us]. Backswing computes in float32, MuJoCo in float64. Robots that are read from MJCF files move
-under MuJoCo's law here, the quadruped and the heap under the hard one. MuJoCo has its Newton method with its defaults;
-with one iteration and four of its line search, as MJX's models have; and 50 sweeps of PGS, with elliptic cones. Sweeps
-here are those of the hard law. The gradient is that of the last state, with the steps forward.
+Everything runs on one core, in turns, from the same states and with the same inputs; times are processor time, per
+world and step [us]. Backswing computes in float32, MuJoCo in float64. Robots that are read from MJCF files move under
+MuJoCo's law here, the quadruped and the heap under the hard one. MuJoCo has its Newton method with its defaults; with
+one iteration and four of its line search, as MJX's models have; and 50 sweeps of PGS, with elliptic cones. Sweeps here
+are those of the hard law. The gradient is that of the last state, with the steps forward.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from scenes.mjcf import to_mjcf
 
 ASSETS = Path(gymnasium.__file__).parent / "envs/mujoco/assets"
 WORLDS = (1, 16, 64, 256, 1024, 4096)
-PGS_WORLDS = 64  # what 50 sweeps are measured with
+PGS_WORLDS = 64  # setting of the 50 sweeps
 SWEEPS = 50
 FEW, STEPS, MANY_STEPS = 256, 20, 100  # steps of a call, more with few worlds
 SAMPLE = 64  # states in motion, which worlds share
@@ -50,13 +50,13 @@ LAW = sim.MujocoContact(friction="pyramid")
 
 @dataclass(frozen=True)
 class Case:
-    """A scene in both engines.
+    """Scene in both engines.
 
     Attributes:
-        name: of the scene.
-        model: for Backswing.
-        peer: MuJoCo's, with its default solver.
-        data: its state to begin with.
+        name: name of the scene.
+        model: model for Backswing.
+        peer: MuJoCo's model, with its default solver.
+        data: its initial state.
         settings: arguments of :class:`sim.Simulator`.
     """
 
@@ -67,14 +67,16 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def inputs(self, steps: int, worlds: int, seed: int) -> np.ndarray:
-        """Random inputs of the actuators [steps, worlds, nu], each of which is held for a while."""
+        """Draw inputs of the actuators [steps, worlds, nu], each held for a while."""
         held = max(1, round(HOLD / self.peer.opt.timestep))
         low, high = self.peer.actuator_ctrlrange.T
         random = np.random.default_rng(seed).uniform(-1.0, 1.0, (-(-steps // held), worlds, self.peer.nu))
         return (0.5 * (low + high) + 0.5 * SHARE * (high - low) * random).repeat(held, axis=0)[:steps]
 
     def states(self) -> tuple[np.ndarray, np.ndarray]:
-        """States in motion after a second of MuJoCo's, its own numbers [SAMPLE, ...], and where its solver was."""
+        """Return states in motion after a second in MuJoCo, in its conventions [SAMPLE, ...], and its solver's warm
+        starts.
+        """
         steps = round(SETTLE / self.peer.opt.timestep)
         inputs = self.inputs(steps, SAMPLE, seed=0)
         found, warm = [], []
@@ -90,7 +92,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All scenes."""
+    """Return all scenes."""
     return [
         standing(),
         from_file("Ant", ASSETS / "ant.xml", "euler"),
@@ -103,7 +105,7 @@ def cases() -> list[Case]:
 
 
 def from_file(name: str, path: Path, integrator: str) -> Case:
-    """The robot of an MJCF file under MuJoCo's law."""
+    """Load the robot of an MJCF file under MuJoCo's law."""
     builder = sim.ModelBuilder()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sim.MJCFWarning)
@@ -119,7 +121,7 @@ def from_file(name: str, path: Path, integrator: str) -> Case:
 
 
 def standing() -> Case:
-    """The quadruped of :mod:`bench.standing`."""
+    """Return the quadruped of :mod:`bench.standing`."""
     peer = peers.mujoco_newton(quadruped.mjcf(dt=STANDING_DT, sweeps=SWEEPS), dt=STANDING_DT)
     data = peers.mujoco_standing(peer, start_pose(), stiffness=STIFFNESS, damping=DAMPING)
     scene = crowd.herd(1)
@@ -128,14 +130,14 @@ def standing() -> Case:
 
 
 def heap() -> Case:
-    """Boxes in two layers that lie on each other."""
+    """Return boxes in two layers that lie on each other."""
     scene = crowd.loose("box", BOXES, spacing=2.5 * crowd.SIZE, layers=2)
     peer = peers.mujoco_newton(to_mjcf(scene.model, dt=HEAP_DT, sweeps=SWEEPS), dt=HEAP_DT)
     return Case(f"heap of {BOXES} boxes", scene.model, peer, mujoco.MjData(peer), {"dt": HEAP_DT})
 
 
 def measure(case: Case, counts: Sequence[int], rounds: int) -> list[dict[str, Any]]:
-    """A row for each number of worlds, engines in turns."""
+    """Measure a row for each number of worlds, engines in turns."""
     states, warm = case.states()
     theirs = {"mujoco_us": case.peer, "mujoco_fast_us": fast(case.peer), "mujoco_pgs_us": pgs(case.peer)}
     calls = {name: in_mujoco(case, peer, states, warm) for name, peer in theirs.items()}
@@ -160,7 +162,7 @@ def measure(case: Case, counts: Sequence[int], rounds: int) -> list[dict[str, An
 
 
 def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict[str, Any]) -> tuple[Any, Any, float]:
-    """Steps forward, their way back, and the contacts of a world."""
+    """Return functions for steps forward and their backward pass, and the contacts of a world."""
     simulator = sim.Simulator(case.model, num_worlds=worlds, device="cpu", threads=1, **settings)
     nq = case.peer.nq
     q, qd = sim.from_mujoco(case.model, states[:, 1 : 1 + nq], states[:, 1 + nq :])
@@ -182,21 +184,21 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
 
 
 def in_mujoco(case: Case, peer: mujoco.MjModel, states: np.ndarray, warm: np.ndarray) -> Callable[[], object]:
-    """Steps of MuJoCo in a loop of its own."""
+    """Make a function that takes steps of MuJoCo in a loop."""
     rollout, data = Rollout(nthread=0), mujoco.MjData(peer)
     inputs = np.ascontiguousarray(case.inputs(STEPS, SAMPLE, seed=1).transpose(1, 0, 2)) if peer.nu else None
     return lambda: rollout.rollout(peer, data, states, inputs, nstep=STEPS, initial_warmstart=warm)
 
 
 def fast(peer: mujoco.MjModel) -> mujoco.MjModel:
-    """With the settings of MJX's models."""
+    """Return the model with the settings of MJX's models."""
     changed = peer.__copy__()
     changed.opt.iterations, changed.opt.ls_iterations = 1, 4
     return changed
 
 
 def pgs(peer: mujoco.MjModel) -> mujoco.MjModel:
-    """With sweeps of projected Gauss-Seidel, as many whatever they leave."""
+    """Return the model with a fixed number of sweeps of projected Gauss-Seidel."""
     changed = peer.__copy__()
     changed.opt.solver, changed.opt.iterations = mujoco.mjtSolver.mjSOL_PGS, SWEEPS
     changed.opt.tolerance, changed.opt.cone = 0.0, mujoco.mjtCone.mjCONE_ELLIPTIC
@@ -204,7 +206,7 @@ def pgs(peer: mujoco.MjModel) -> mujoco.MjModel:
 
 
 def in_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of the processor that each takes; fewer turns where they take long."""
+    """Measure the median processor time of each [s]; fewer turns if they take long."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(rounds):
         if turn >= 3 and sum(map(sum, times.values())) > LONG:
@@ -219,7 +221,7 @@ def in_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, f
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the record to this file")
     parser.add_argument("--worlds", type=int, nargs="+", default=list(WORLDS), help="numbers of worlds")
@@ -236,7 +238,7 @@ def main() -> None:
             if options.cases is None or case.name.startswith(tuple(options.cases)):
                 record["rows"] += measure(case, options.worlds, options.rounds)
                 save(record, options.json)
-        # A peer that fails leaves what was measured before it.
+        # If a peer fails, earlier measurements are kept.
         if options.mjx_python:
             record["mjx"] = ant_in_mjx(options.mjx_python, ASSETS / "ant.xml")
             save(record, options.json)
@@ -246,7 +248,7 @@ def main() -> None:
 
 
 def save(record: dict[str, Any], path: Path | None) -> None:
-    """Write the record, if there is a file for it."""
+    """Write the record, if a file is given."""
     if path is not None:
         write_json(path, record)
 

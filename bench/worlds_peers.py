@@ -1,4 +1,4 @@
-"""The ant of :mod:`bench.worlds` in MJX and in mujoco_warp, on one core; each may live in an environment of its own.
+"""The ant of :mod:`bench.worlds` in MJX and in mujoco_warp, on one core; each may be in a separate environment.
 
 Run as a program it measures mujoco_warp, and imports nothing else of Backswing than :mod:`bench.timing`.
 """
@@ -19,7 +19,7 @@ STEPS = 20
 
 
 def ant_in_mjx(python: str, file: Path) -> list[dict[str, Any]]:
-    """Steps of Euler's with one Newton iteration, and their gradient, by MJX."""
+    """Measure Euler steps with one Newton iteration, and their gradient, in MJX."""
     rows = []
     for worlds in WORLDS:
         given = {"file": str(file), "frame_skip": 1, "envs": worlds, "horizon": STEPS, "seconds": 2.0}
@@ -30,7 +30,7 @@ def ant_in_mjx(python: str, file: Path) -> list[dict[str, Any]]:
 
 
 def ant_in_mujoco_warp(python: str, file: Path) -> list[dict[str, Any]]:
-    """Steps of Euler's with its own defaults by mujoco_warp, which has no gradient."""
+    """Measure Euler steps with default settings in mujoco_warp, which has no gradient."""
     rows = []
     for worlds in WORLDS:
         found = _run([python, "-m", "bench.worlds_peers", json.dumps({"file": str(file), "worlds": worlds})])
@@ -40,14 +40,14 @@ def ant_in_mujoco_warp(python: str, file: Path) -> list[dict[str, Any]]:
 
 
 def _run(command: list[str]) -> dict[str, Any]:
-    """What a program prints on its last line."""
+    """Return the last line of a program's output."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def measure(file: str, worlds: int) -> dict[str, Any]:
-    """Microseconds of the processor per world and step."""
+    """Measure microseconds of processor time per world and step."""
     import mujoco
     import mujoco_warp
     import numpy as np

@@ -7,7 +7,7 @@ from examples.garbage import importing
 with importing():
     from examples.ahead import begin
 
-    # Before PyTorch and what all examples use are imported: meanwhile the compiler makes what all kernels share.
+    # Before the imports of PyTorch and other shared packages: the compiler builds the kernels' common code meanwhile.
     begin(sys.orig_argv)
     import torch  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Lists the examples, or runs one: ``python -m examples``, ``python -m examples throw --seed 1``."""
+"""List of the examples, and a command to run one: ``python -m examples``, ``python -m examples throw --seed 1``."""
 
 import ast
 import importlib
@@ -18,13 +18,13 @@ def main() -> None:
         return
     name = sys.argv[1]
     if name not in examples:
-        sys.exit(f"there is no example '{name}'; the examples are {', '.join(examples)}")
+        sys.exit(f"unknown example '{name}'; the examples are {', '.join(examples)}")
     sys.argv = [f"python -m examples {name}", *sys.argv[2:]]
     importlib.import_module(f"examples.{name}").main()
 
 
 def find_examples() -> dict[str, str]:
-    """Names of the files in this folder with a main function, each with the first line of its docstring."""
+    """Return names of the files in this folder with a main function, each with the first line of its docstring."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))

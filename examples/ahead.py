@@ -1,4 +1,4 @@
-"""Kernels that an example will need, compiled while it imports and computes other things."""
+"""Early compilation of an example's kernels, while it imports and computes other things."""
 
 import contextlib
 from collections.abc import Sequence
@@ -40,10 +40,10 @@ FLOAT = wp.float32
 
 
 def begin(command: Sequence[str]) -> None:
-    """Begin with the kernels of the example that is named in a command, ``python -m examples.throw``."""
+    """Begin to compile the kernels of the example that a command names, ``python -m examples.throw``."""
     if wp.config.log_level == wp.LOG_INFO:
         wp.config.log_level = wp.LOG_WARNING
-    with contextlib.suppress(ModelError):  # which the example will raise again
+    with contextlib.suppress(ModelError):  # the example will raise it again
         start_warp()
         compile_shared()
         for name in command:
@@ -52,17 +52,17 @@ def begin(command: Sequence[str]) -> None:
 
 
 def compile_shared() -> None:
-    """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
+    """Compile a short module, and so the code that all modules share; no-op if kernels are cached."""
     compile_ahead([trajectory_kernels(FLOAT).fingerprint], wp.get_device("cpu"))
 
 
 def compile_pictures(device: str | None) -> None:
-    """Begin with the kernels that draw animations on a device."""
+    """Compile the kernels that draw animations on a device."""
     compile_ahead([render_kernels().shade_pixels], wp.get_device(device))
 
 
 def compile_motions(device: wp.Device) -> None:
-    """Begin with the kernels of an arm and a ball: of poses and forces at rest, then of a rollout and its way back."""
+    """Compile the kernels of an arm and a ball: poses and forces at rest, then a rollout and its backward pass."""
     if not device.is_cpu:
         return
     looping = loops_over_contacts(device)
@@ -103,5 +103,5 @@ def compile_motions(device: wp.Device) -> None:
     compile_ahead([*rollout, *back], device)
 
 
-# By the name of the example's module. What is missing here is compiled when it is needed.
+# By the name of the example's module. Kernels that are missing here are compiled when they are needed.
 AHEAD = {"examples.throw": compile_motions, "examples.golf": compile_motions}

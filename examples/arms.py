@@ -1,4 +1,4 @@
-"""Draws arms in a row to show what was learnt. Each has its own motion; a ball shows where its pointer should be."""
+"""Drawings of arms in a row that show what was learnt. Each has its own motion; a ball marks its pointer's target."""
 
 import argparse
 import warnings
@@ -25,8 +25,8 @@ ROD, BALL = 0.012, 0.035  # radii [m]
 PLATE = (0.2, 0.005)  # radius and half thickness of the plate that an arm stands on [m]
 GAP = 0.2  # between neighbouring arms when they are closest [m]
 LOAD_COLOR = (0.85, 0.62, 0.25, 1.0)
-TINT = 0.6  # how much of its own colour an arm has
-CLEARANCE = 0.3  # between the ground and the space of arms on a wall [m]
+TINT = 0.6  # opacity of an arm's tint
+CLEARANCE = 0.3  # clearance between the ground and arms on a wall [m]
 AZIMUTH = -80.0  # azimuth of the camera, which looks across the row [degrees]
 UPRIGHT = Rotation.identity()
 ON_A_WALL = Rotation.from_euler("y", 90.0, degrees=True)  # the base's x axis points down, and the arm to the right
@@ -51,14 +51,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm of the row.
+    """Arm of the row.
 
     Attributes:
         color: colour of the arm and of the plate that it stands on, "#rrggbb".
         robot: the arm.
         q: coordinates [frames, nq].
-        ball: where its pointer should be, in the frame of its base [frames, 3] [m].
-        load: what it holds, to be drawn.
+        ball: target of its pointer, in the frame of its base [frames, 3] [m].
+        load: load to draw.
     """
 
     color: str
@@ -69,7 +69,7 @@ class Arm:
 
 
 def pointer(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Position of the end of the rod on the tip, in the frame of the base [..., 3] [m]."""
+    """Return the position of the end of the rod on the tip, in the frame of the base [..., 3] [m]."""
     pose = robot.forward_kinematics_matrix(q, tip)
     return pose[..., :3, :3] @ pose.new_tensor(POINTER) + pose[..., :3, 3]
 
@@ -88,14 +88,14 @@ def write_arms(
         dt: time between the frames of the arms [s].
         speed: speed of the animation relative to real time.
         base: orientation of the bases; if they are not upright, the arms are above the ground.
-        trails: whether to draw the paths of pointers and balls.
+        trails: draw the paths of pointers and balls.
     """
     with torch.no_grad():
         ends = [base.apply(pointer(arm.robot, arm.q, tip).cpu().numpy()) for arm in arms]
         links = [arm.robot.forward_kinematics(arm.q, None)[0].flatten(0, 1).cpu().numpy() for arm in arms]
     balls = [base.apply(arm.ball.cpu().numpy()) for arm in arms]
     frames = len(arms[0].q)
-    # Where each arm is in every frame, its base among it [frames, points, 3].
+    # Points of each arm in every frame, including its base [frames, points, 3].
     taken = [
         np.concatenate(
             [np.zeros((frames, 1, 3)), end[:, None], ball[:, None], base.apply(link).reshape(frames, -1, 3)], axis=1
@@ -124,7 +124,9 @@ def write_arms(
 
 
 def _places(across: Sequence[np.ndarray]) -> list[float]:
-    """Where arms with points at x [frames, points] stand in a row, each clear of the one before at all times."""
+    """Return offsets of arms with points at x [frames, points] in a row, each clear of the previous one at all
+    times.
+    """
     places = [0.0]
     for before, behind in pairwise(across):
         apart = (before.max(axis=1) - behind.min(axis=1)).max()
@@ -136,7 +138,7 @@ def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, plac
     """Add an arm to the scene, with its plate, pointer and ball. Returns arm and ball."""
     name, color = f"arm{k}", _rgba(arm.color)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)  # they were already shown when the robot was loaded
+        warnings.simplefilter("ignore", URDFWarning)  # warnings were already shown when the robot was loaded
         part = builder.add_urdf(
             file, name=name, position=place[:3], orientation=place[3:], mimic="free", collision=False
         )
@@ -179,6 +181,6 @@ def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: n
 
 
 def _rgba(color: str) -> tuple[float, float, float, float]:
-    """Convert a colour "#rrggbb"."""
+    """Convert a colour "#rrggbb" to RGBA."""
     red, green, blue = (int(color[k : k + 2], 16) / 255.0 for k in (1, 3, 5))
     return red, green, blue, 1.0

@@ -1,4 +1,4 @@
-"""Masses, centres of mass and inertias of an arm's links: as drawn, and the numbers that determine joint torques."""
+"""Masses, centres of mass and inertias of an arm's links: as drawn, and as linear parameters of joint torques."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ class Bodies:
 
     @classmethod
     def of(cls, robot: sim.torch.Robot, links: list[int]) -> "Bodies":
-        """The present values of a robot's links."""
+        """Return the present values of a robot's links."""
         return cls(*(robot.value(name)[links] for name in ("mass", "com", "inertia")))
 
     @property
     def linear(self) -> torch.Tensor:
-        """Ten numbers per link in which torques are linear, see :data:`sim.identify.INERTIAL_NAMES` [n, 10]."""
+        """Return ten numbers per link in which torques are linear, see :data:`sim.identify.INERTIAL_NAMES` [n, 10]."""
         return to_linear(self.mass, self.com, self.inertia)
 
 
@@ -46,7 +46,7 @@ class Drawing:
     shape_error: float
 
     def differing(self, seed: int) -> Bodies:
-        """Random bodies, drawn with the uncertainty of the drawing."""
+        """Sample random bodies, with the uncertainty of the drawing."""
         drawn = self.bodies
         z = draw(seed, len(drawn.mass), 13, like=drawn.mass)
         mass = drawn.mass * torch.exp(self.mass_error * z[:, 0])
@@ -56,14 +56,14 @@ class Drawing:
         return Bodies(mass, drawn.com + self.com_error * z[:, 1:4], trace(moments) - moments)
 
     def deviations(self, bodies: Bodies) -> torch.Tensor:
-        """Deviations of bodies from the drawing, in standard deviations [n, 10]."""
+        """Compute deviations of bodies from the drawing, in standard deviations [n, 10]."""
         prior = InertialPrior(self.mass_error, self.com_error, self.shape_error)
         given, drawn = ((each.mass, each.com, each.inertia) for each in (bodies, self.bodies))
         return prior.deviations(given, drawn)
 
 
 def moving_links(robot: sim.torch.Robot) -> list[int]:
-    """Indices of the links that a joint moves."""
+    """Return indices of the links that a joint moves."""
     return [link for link, joint in enumerate(robot.model.joint_names) if joint in robot.joint_names]
 
 
@@ -71,7 +71,7 @@ def moving_links(robot: sim.torch.Robot) -> list[int]:
 def torque_columns(
     robot: sim.torch.Robot, links: list[int], q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Regressor of the torques, which are ``columns @ Bodies.linear.flatten() + rest``.
+    """Compute the regressor of the torques, which are ``columns @ Bodies.linear.flatten() + rest``.
 
     Args:
         robot: the arm; the masses and inertias of its links have no influence.

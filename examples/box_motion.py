@@ -1,4 +1,4 @@
-"""Motions of the box whose parameters are estimated, noisy observations of them, and how far one is from the other."""
+"""Motions of the box whose parameters are estimated, noisy observations of them, and residuals between both."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from sim.identify.trajectories.sensitivity import Inputs, Simulators
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next
-TOGETHER = 4096  # number of motions that are simulated at once
+TOGETHER = 4096  # number of motions per batch
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Observation:
     every: int
 
     def of(self, worlds: np.ndarray) -> "Observation":
-        """The observations of some boxes, by index."""
+        """Return the observations of some boxes, by index."""
         return Observation(
             self.position[:, worlds], self.orientation[:, worlds], self.position_noise[worlds],
             self.orientation_noise[worlds], self.every,
@@ -56,7 +56,7 @@ class Motion:
 
     def __init__(self, scene: box.BoxScene, num_worlds: int, device: str | None):
         self.scene = scene
-        # Parameters are per world from the start, so that setting them does not change the shape of an array.
+        # Parameters are per world from the start, so that setting them doesn't change an array's shape.
         some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
         self.simulator = sim.Simulator(
             scene.model,
@@ -72,23 +72,23 @@ class Motion:
         self.push = push.expand(scene.steps, num_worlds, -1).contiguous()
 
     def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
+        """Simulate coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
         given: dict[str, Any] = box.parameters(self.scene, x.exp())
         q, qd = sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
         return q, qd
 
     def residuals(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """All residuals [n, observed numbers], without gradients."""
+        """Compute all residuals [n, observed numbers], without gradients."""
         with torch.no_grad():
             return deviations(self.states(torch.tensor(x))[0], seen).cpu().numpy()
 
     def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """The sums of their squares [n]."""
+        """Compute the sums of their squares [n]."""
         return (self.residuals(x, seen) ** 2).sum(axis=1)
 
 
 class Motions:
-    """The motions of any number of boxes, without gradients, and their residuals.
+    """Motions of any number of boxes, without gradients, and their residuals.
 
     Args:
         scene: the scene.
@@ -100,7 +100,7 @@ class Motions:
         self.of_size: dict[int, Motion] = {}
 
     def residuals(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """All residuals [n, observed numbers] for the logarithms [n, 4]."""
+        """Compute all residuals [n, observed numbers] for the logarithms [n, 4]."""
         found = [np.zeros((0, 6 * len(seen.position)))]
         for first in range(0, len(x), TOGETHER):
             which = np.arange(first, min(first + TOGETHER, len(x)))
@@ -114,8 +114,8 @@ class Motions:
 class Sensitivity:
     """Derivatives of the residuals of any number of boxes in the logarithms of the unknowns.
 
-    The motions are simulated, and then the intervals between two observations once more, all at once, with a way back
-    from each number of the states at their ends; see :mod:`sim.identify.trajectories.sensitivity`.
+    The motions are simulated, and then all intervals between two observations again in one batch, with a backward pass
+    from each component of the states at their ends; see :mod:`sim.identify.trajectories.sensitivity`.
 
     Args:
         scene: the scene.
@@ -131,7 +131,7 @@ class Sensitivity:
         )  # fmt: skip
 
     def jacobian(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """Derivatives of all residuals [n, observed numbers, 4]."""
+        """Compute derivatives of all residuals [n, observed numbers, 4]."""
         if not len(x):
             return np.zeros((0, seen.position.shape[0] * 6, x.shape[1]))
         fill = filled(np.arange(len(x)))
@@ -144,24 +144,24 @@ class Sensitivity:
         motion = self.worlds.run(x, start.split([scene.model.nq, scene.model.nv], dim=1), inputs, rows + 1)
         slopes = self.worlds.derivatives(x, motion, inputs, start.new_zeros(*start.shape, 0))[1:, :, : scene.model.nq]
         q = motion.q[1:].requires_grad_()
-        # An observation's numbers depend on the state at its time alone: one way back for each of them.
+        # An observation depends only on the state at its time: one backward pass for each of its components.
         numbers = residuals(q, seen).unflatten(1, (rows, -1))
         ways = [torch.autograd.grad(numbers[:, :, k].sum(), q, retain_graph=True)[0] for k in range(numbers.shape[2])]
         return torch.einsum("rtni,tnip->ntrp", torch.stack(ways), slopes).flatten(1, 2).numpy()
 
 
 def filled(which: np.ndarray) -> np.ndarray:
-    """Indices, with the last one repeated up to a power of two: a simulator for each of these, not for each number."""
+    """Repeat the last one of indices up to a power of two: one simulator for each power, not for each number."""
     return np.append(which, np.repeat(which[-1:], (1 << (len(which) - 1).bit_length()) - len(which)))
 
 
 def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
-    """All residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
+    """Compute all residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
     return residuals(q[seen.every :: seen.every], seen)
 
 
 def residuals(q: torch.Tensor, seen: Observation) -> torch.Tensor:
-    """The same of coordinates at the times of observation [frames, ..., n, nq]."""
+    """Compute residuals of coordinates at the times of observation [frames, ..., n, nq]."""
     position, orientation, position_noise, orientation_noise = (
         torch.as_tensor(value).to(q)
         for value in (seen.position, seen.orientation, seen.position_noise, seen.orientation_noise)
@@ -173,7 +173,7 @@ def residuals(q: torch.Tensor, seen: Observation) -> torch.Tensor:
 
 
 def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector if small [rad]."""
+    """Return twice the vector part of the quaternion from a to b [..., 3]: the rotation vector if small [rad]."""
     u, w = a[..., :3], a[..., 3:]
     v, z = b[..., :3], b[..., 3:]
     turn = w * v - z * u - torch.linalg.cross(u, v)

@@ -4,24 +4,24 @@ The box bounces, tumbles and slides while a known force pushes it. Without the f
 the ratio of the masses. The box is observed 20 times a second, with noise of 1 % of the distance it travels and of the
 angle it turns.
 
-Random guesses are simulated in parallel, which all boxes share. Gauss-Newton steps improve the best of them, all at
-once. The derivatives of all residuals follow from those of the intervals between observations, each of which is a world
-of its own (sim.identify.trajectories.sensitivity); most steps correct the last ones instead. Contact causes several
+Random guesses, which all boxes share, are simulated in one batch. Gauss-Newton steps improve the best of them, also in
+one batch. The derivatives of all residuals follow from those of the intervals between observations, each of which is a
+separate world (sim.identify.trajectories.sensitivity); most steps correct the last ones instead. Contact causes several
 minima; the lowest is the best fit.
 
 If the motion were linear near the fit, the covariance of the estimates would be (J^T J)^-1, where J is the derivative
 of all residuals in the unknowns. But an impact on the wall or a landing may move from one time step to the next, and
-minima with similar fits lie side by side. That covariance, at each of the minima, therefore only says where the first
-of 144 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled
-from the interpolant, which also knows how far off it may be (sim.identify.surrogate). The estimate is the posterior's
-mean, and its interval holds 95 % of the posterior.
+minima with similar fits lie close together. That covariance, at each of the minima, therefore only selects the first of
+144 more motions, which are simulated without gradients. Their residuals are interpolated, and the posterior is sampled
+from the interpolant, including its interpolation error (sim.identify.surrogate). The estimate is the posterior's mean,
+and its interval contains 95 % of the posterior.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
     python -m examples.estimate --worlds 200 --same-box
 
 With --worlds this many boxes are estimated together, each with different friction, restitution, masses and noise. With
---same-box they are the same box, observed repeatedly. The files describe the first box. Several processes share out the
+--same-box they are the same box, observed repeatedly. The files describe the first box. Several processes divide the
 boxes, with `torchrun --nproc-per-node 2 -m examples.estimate --worlds 256` (examples/processes.py).
 
 Files: loss.png, the mean square residual over the iterations; estimates.png; estimate.gif; estimate.usda; and
@@ -53,17 +53,17 @@ from sim.identify.posterior import Posterior
 from sim.identify.surrogate import sample_surrogate
 from sim.render import Marker
 
-GUESSES, MOST_GUESSES = 32, 512  # number of random guesses for each box, and of all, which the boxes share
+GUESSES, MOST_GUESSES = 32, 512  # number of random guesses for each box, and maximum of all, which the boxes share
 ITERATIONS = 25
 GREEN = "#2c8c57"
 STARTS = 4  # number of guesses per box that are improved
 LONGEST_STEP = 0.5  # of a logarithm
 SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search ends
-MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
+MARGIN = 0.5  # margin of the logarithms around the range from which boxes are drawn
 CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
 MOTIONS, ROUNDS = 16, 9  # motions for the posterior per round, and rounds, for each box
-REACH = 0.04  # of a logarithm, within which there may be minima beside those found
+REACH = 0.04  # of a logarithm, within which other minima may exist
 AZIMUTH, ELEVATION = -100.0, 25.0  # of the camera, which looks along the wall [degrees]
 
 
@@ -95,28 +95,28 @@ class Estimate:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Standard deviation of each logarithm, which is the relative standard deviation of the estimate [n, 4]."""
+        """Standard deviation of each logarithm: the relative standard deviation of the estimate [n, 4]."""
         return np.sqrt(np.einsum("nii->ni", self.covariance))
 
     @property
     def good(self) -> np.ndarray:
-        """Whether the residuals are no larger than the noise explains [n]."""
+        """Mask of the boxes whose residuals are no larger than the noise explains [n]."""
         return self.chi_square < chi2.isf(UNLIKELY, self.degrees)
 
     def holds(self, truth: np.ndarray) -> np.ndarray:
-        """Whether the 95 % interval of each estimate contains the truth [n, 4]."""
+        """Return a mask of the 95 % intervals that contain the truth [n, 4]."""
         return (self.interval[0] <= truth) & (truth <= self.interval[1])
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What the searches for the best fits of n boxes have found.
+    """Results of the searches for the best fits of n boxes.
 
     Attributes:
-        search: where the searches of all boxes have ended, grouped by box.
+        search: final state of the searches of all boxes, grouped by box.
         curve: mean square residual of the best start over the iterations, averaged over the boxes.
-        motions: number of motions of all boxes together up to each entry of ``curve``; those whose derivatives are
-            computed count three: the whole, once more, and its intervals.
+        motions: number of motions of all boxes together up to each entry of ``curve``; a motion with derivatives counts
+            three times: the motion, again, and its intervals.
         seconds: time taken up to each entry.
     """
 
@@ -133,12 +133,13 @@ class Fit:
 
 
 def guesses_of(boxes: int) -> int:
-    """Number of random guesses for that many boxes together."""
+    """Return the number of random guesses for that many boxes together."""
     return min(GUESSES * boxes, MOST_GUESSES)
 
 
 def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """The best of many random guesses. All boxes start alike, so a guess has the same motion for all of them.
+    """Select the best of many random guesses. All boxes start in the same state, so a guess has the same motion for
+    all.
 
     Returns:
         logarithms [n * STARTS, 4], grouped by box, and their residuals [n * STARTS, observed numbers].
@@ -163,16 +164,16 @@ def estimate(
     kept: Progress | None = None,
     bar: bool = True,
 ) -> Estimate:
-    """Estimate the unknowns of all boxes at once, with their uncertainty.
+    """Estimate the unknowns of all boxes in one batch, with their uncertainty.
 
     Args:
         scene: the scene.
         seen: the observations.
         seed: seed of the guesses.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress; None saves nothing.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
     found = fit(scene, seen, seed, iterations, device, kept, bar)
@@ -245,7 +246,7 @@ def fit(
 def sample_posterior(
     scene: box.BoxScene, seen: Observation, search: Search, seed: int, device: str | None, bar: bool = True
 ) -> Posterior:
-    """The posterior of the logarithms, from motions around the minima that the searches found."""
+    """Sample the posterior of the logarithms, from motions around the minima that the searches found."""
     boxes, unknowns = len(seen.position_noise), search.x.shape[1]
     own, motion = np.arange(boxes)[processes.own_rows(boxes)], Motions(scene, device)
 
@@ -261,7 +262,7 @@ def sample_posterior(
 
 
 def report(truth: np.ndarray, found: Estimate) -> str:
-    """A table of one box, or a summary of many."""
+    """Format a table of one box, or a summary of many."""
     many = len(truth) > 1
     held = found.holds(truth)
     lines = []
@@ -277,7 +278,7 @@ def report(truth: np.ndarray, found: Estimate) -> str:
                 f"  {name:12s} {value:.3f} +- {value * found.deviation[0, k]:.3f} {unit:2s}  (true: {truth[0, k]:.3f})"
             )
     lines.append(
-        f"{found.good.sum()} of {len(truth)} fits are as good as the noise allows; {len(found.curve) - 1} iterations, "
+        f"{found.good.sum()} of {len(truth)} fits are consistent with the noise; {len(found.curve) - 1} iterations, "
         f"{found.seconds:.1f} s"
     )
     return "\n".join(lines)
@@ -354,7 +355,7 @@ def main() -> None:
     count = options.worlds
     if processes.count() > count * STARTS:
         raise sim.ModelError(
-            f"{processes.count()} processes share out {count * STARTS} searches; start fewer processes, or estimate "
+            f"{processes.count()} processes can't divide {count * STARTS} searches; start fewer processes, or estimate "
             "more boxes with --worlds"
         )
     truth = (
@@ -403,7 +404,9 @@ def write_files(
 
 def parse() -> argparse.Namespace:
     parser = example_parser(__doc__, out="out/estimate", iterations=ITERATIONS)
-    parser.add_argument("--worlds", type=int, default=1, metavar="COUNT", help="number of boxes estimated at once (1)")
+    parser.add_argument(
+        "--worlds", type=int, default=1, metavar="COUNT", help="number of boxes estimated in one batch (1)"
+    )
     parser.add_argument(
         "--same-box", action="store_true", help="use the same box in all worlds, each with different noise"
     )

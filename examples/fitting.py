@@ -1,7 +1,7 @@
-"""Least squares by Gauss-Newton steps within a trust (Levenberg and Marquardt), many fits in parallel.
+"""Batched least squares by damped Gauss-Newton steps (Levenberg and Marquardt).
 
-Derivatives are dear beside residuals. They are computed at the start, and again where a step fails; after a step that
-doesn't, they are corrected by what it showed (Broyden).
+Derivatives are expensive compared with residuals. They are computed at the start, and after a failed step; a successful
+step updates them instead (Broyden).
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 FIRST_DAMPING = 1e-2  # of a step, relative to the diagonal of the matrix
-LESS, MORE = 0.2, 10.0  # factors of the damping after a step that was better, and after one that wasn't
-LEAST_DAMPING = 1e-4  # at which a matrix that is singular still has an inverse
+LESS, MORE = 0.2, 10.0  # factors of the damping after a successful and after a failed step
+LEAST_DAMPING = 1e-4  # regularisation that makes a singular matrix invertible
 STUCK = 1e3  # damping above which a search ends
 
 # Residuals [k, m] of the searches with indices [k], at the unknowns of all [n, unknowns].
@@ -26,10 +26,10 @@ class Search:
 
     Attributes:
         x: the best unknowns so far [n, unknowns].
-        residuals: theirs [n, m].
+        residuals: their residuals [n, m].
         jacobian: derivatives of the residuals there [n, m, unknowns].
-        exact: whether these are computed, not corrected [n].
-        damping: of the step that each search tries next [n].
+        exact: True if these are computed, not updated [n].
+        damping: damping of each search's next step [n].
     """
 
     x: np.ndarray
@@ -40,17 +40,17 @@ class Search:
 
     @property
     def loss(self) -> np.ndarray:
-        """Half the sums of squares [n]."""
+        """Return half the sums of squares [n]."""
         return 0.5 * (self.residuals**2).sum(axis=1)
 
     @property
     def curvature(self) -> np.ndarray:
-        """Gauss and Newton's approximation of the losses' second derivatives [n, unknowns, unknowns]."""
+        """Return Gauss and Newton's approximation of the losses' second derivatives [n, unknowns, unknowns]."""
         return np.einsum("nri,nrj->nij", self.jacobian, self.jacobian)
 
 
 def begin(residuals: np.ndarray, jacobian: Jacobian, x: np.ndarray) -> Search:
-    """Searches from starting points [n, unknowns] with their residuals [n, m]."""
+    """Begin searches from starting points [n, unknowns] with their residuals [n, m]."""
     everyone = np.arange(len(x))
     return Search(
         x.copy(), residuals, jacobian(x, everyone), np.ones(len(x), dtype=bool), np.full(len(x), FIRST_DAMPING)
@@ -58,9 +58,9 @@ def begin(residuals: np.ndarray, jacobian: Jacobian, x: np.ndarray) -> Search:
 
 
 def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Damped Gauss-Newton steps [n, unknowns], and the decrease of the losses that a linear model predicts [n].
+    """Compute damped Gauss-Newton steps [n, unknowns], and the decrease of the losses that a linear model predicts [n].
 
-    An unknown at a bound that would move beyond it is held.
+    An unknown at a bound that would move beyond it is fixed.
 
     Args:
         search: state of the searches.
@@ -79,7 +79,9 @@ def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.n
 
 
 def at_work(search: Search, lower: np.ndarray, upper: np.ndarray, settled: float) -> np.ndarray:
-    """Which searches haven't ended [n]: those that expect to decrease their loss by more than ``settled``."""
+    """Return a mask of the active searches [n]: those that predict a decrease of their loss by more than
+    ``settled``.
+    """
     return _has_more(search, downhill(search, lower, upper)[1], settled)
 
 
@@ -96,7 +98,7 @@ def iterate(
     longest: float,
     settled: float,
 ) -> None:
-    """One step of all searches at work (Nocedal and Wright 2006, chapters 10 and 11). If it isn't better it is undone.
+    """Take one step of all active searches (Nocedal and Wright 2006, chapters 10 and 11); a failed step is undone.
 
     Args:
         search: state of the searches; updated in place.
@@ -105,7 +107,7 @@ def iterate(
         lower: lower bounds of the unknowns [unknowns]; steps are clipped to them.
         upper: upper bounds of the unknowns [unknowns].
         longest: longest step in any unknown.
-        settled: decrease of a loss that isn't worth another step. Corrected derivatives don't decide that.
+        settled: decrease of a loss below which a search ends, decided only with computed derivatives.
     """
     step, decrease = downhill(search, lower, upper)
     working = _has_more(search, decrease, settled)
@@ -125,7 +127,7 @@ def iterate(
 
 
 def _correct(search: Search, which: np.ndarray, x: np.ndarray, residuals: np.ndarray) -> None:
-    """Move the searches chosen [n] to unknowns with these residuals, and correct their derivatives (Broyden 1965)."""
+    """Move the chosen searches [n] to unknowns with these residuals, and update their derivatives (Broyden 1965)."""
     step = x - search.x[which]
     unforeseen = residuals - search.residuals[which] - np.einsum("nri,ni->nr", search.jacobian[which], step)
     search.jacobian[which] += unforeseen[:, :, None] * step[:, None, :] / (step**2).sum(axis=1)[:, None, None]

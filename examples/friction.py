@@ -26,7 +26,7 @@ from examples.resume import Progress
 from scenes import racecar
 from sim.render import Marker
 
-GOAL = 0.001  # distance from the mark at which the friction counts as found [m]
+GOAL = 0.001  # distance from the mark at which the search has converged [m]
 START = 0.002
 GRAVITY = 9.81
 MARK_COLOR = (0.10, 0.62, 0.28)
@@ -54,12 +54,12 @@ class Result:
 def estimate(
     scene: racecar.RacecarScene, distance: float, iterations: int, device: str | None, kept: Progress | None = None
 ) -> Result:
-    """Find the friction with which the car stops ``distance`` [m] ahead.
+    """Estimate the friction with which the car stops ``distance`` [m] ahead.
 
     Args:
         scene: the scene.
-        distance: where the car should stop [m].
-        iterations: most iterations, including those of an interrupted run.
+        distance: target of the car [m].
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress; None saves nothing.
     """

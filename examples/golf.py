@@ -27,7 +27,7 @@ from scenes import golf
 from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the shot counts as a hit [m]
-LONGEST_STEP = 1.0  # how far one iteration tries to move the ball's resting place [m]
+LONGEST_STEP = 1.0  # maximum intended motion of the ball's final position per iteration [m]
 TARGET_COLOR = (0.80, 0.20, 0.16)
 
 

@@ -56,7 +56,7 @@ ENOUGH = 0.1  # stop when an iteration reduces the loss, half a chi square, by l
 
 @dataclass(frozen=True)
 class Record:
-    """A recorded motion.
+    """Recorded motion.
 
     Attributes:
         q, qd, qdd: motion at each sample [samples, nv].
@@ -80,7 +80,7 @@ class Record:
         return cls(*motion, tau + deviation * draw(seed + 1, *tau.shape, like=tau), deviation)
 
     def residual(self, robot: sim.torch.Robot) -> torch.Tensor:
-        """Torque residuals of a robot [samples, nv]."""
+        """Compute torque residuals of a robot [samples, nv]."""
         return robot.inverse_dynamics(self.q, self.qd, self.qdd) - self.tau
 
 
@@ -96,7 +96,7 @@ def estimate(
         record: the recorded motion to learn from.
         true: the true bodies, to compute errors.
         new: another motion, without noise, whose torques are predicted.
-        iterations: most iterations.
+        iterations: maximum number of iterations.
         kept: saves the progress; None saves nothing.
     """
     links = moving_links(robot)
@@ -158,7 +158,7 @@ class LeastSquares:
         return cls(shown, residual, float(residuals.square().mean().sqrt()), v[:shown] * scale)
 
     def error(self, learnt: Bodies, true: Bodies) -> float:
-        """Relative error of the combinations that torques determine."""
+        """Compute the relative error of the combinations that torques determine."""
         a, b = (self.directions @ bodies.linear.flatten() for bodies in (learnt, true))
         return float((a - b).norm() / b.norm())
 
@@ -215,7 +215,8 @@ def follow(
 ) -> torch.Tensor:
     """Simulate the actual arm with a controller that uses the known one. Returns coordinates [samples, nq].
 
-    Friction is that at the wanted speeds: at the present ones a joint whose damping is known too large would speed up.
+    Friction is compensated at the desired speeds: at the actual ones a joint with overestimated damping would
+        accelerate.
     """
     smooth = copy.deepcopy(known)
     smooth.damping.zero_()
@@ -271,7 +272,7 @@ def write(
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = example_parser(__doc__, out="out/inertias", iterations=40)
     add_robot_option(parser)
-    parser.add_argument("--seconds", type=float, default=100.0, help="how long the arm moves [s] (100)")
+    parser.add_argument("--seconds", type=float, default=100.0, help="duration of the motion [s] (100)")
     parser.add_argument("--noise", type=float, default=0.05, help="relative noise of the torques (0.05)")
     parser.add_argument(
         "--com-error",

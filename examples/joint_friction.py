@@ -62,7 +62,7 @@ class TrueFriction(torch.nn.Module):
         self.strength = strength
 
     def forward(self, qd: torch.Tensor) -> torch.Tensor:
-        """The torque against a velocity."""
+        """Return the torque against a velocity."""
         peak = 1.0 + 0.6 * torch.exp(-((qd / 0.3) ** 2))
         return self.strength * (peak * torch.tanh(qd / 0.05) + 0.4 * qd)
 
@@ -80,14 +80,14 @@ class LearntFriction(torch.nn.Module):
         self.scale, joints = scale, len(scale)
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
         for number, (inputs, outputs) in enumerate([(1, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 1)]):
-            first = number == 0  # its activations bend sharply, at points spread over the velocities
+            first = number == 0  # its activations have kinks, at points spread over the velocities
             weight = draw(seed + number, joints, inputs, outputs, like=scale) * (2.0 if first else inputs**-0.5)
             bias = draw(seed + number + 3, joints, 1, outputs, like=scale) * (4.0 if first else 0.0)
             self.weights.append(weight)
             self.biases.append(bias)
 
     def forward(self, qd: torch.Tensor) -> torch.Tensor:
-        """The torque against a velocity."""
+        """Return the torque against a velocity."""
         x = torch.asinh(qd / SLOW).reshape(-1, len(self.scale)).T.unsqueeze(-1)
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, x if number == 0 else torch.tanh(x), weight)
@@ -98,7 +98,7 @@ class NoFriction(torch.nn.Module):
     """No friction."""
 
     def forward(self, qd: torch.Tensor) -> torch.Tensor:
-        """Zero."""
+        """Return zero."""
         return torch.zeros_like(qd)
 
 
@@ -117,7 +117,7 @@ class Observations:
     tau: torch.Tensor
 
     def windows(self, steps: int, count: int, seed: int) -> "Observations":
-        """Random windows of the motions."""
+        """Select random windows of the motions."""
         generator = torch.Generator().manual_seed(seed)
         start = torch.randint(len(self.tau) - steps + 1, (count,), generator=generator)
         motion = torch.randint(self.tau.shape[1], (count,), generator=generator)
@@ -128,7 +128,7 @@ class Observations:
 def step(
     robot: sim.torch.Robot, friction: torch.nn.Module, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor, dt: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A time step of the arm with friction. Returns the next q and qd."""
+    """Take a time step of the arm with friction. Returns the next q and qd."""
     new = qd + dt * robot.forward_dynamics(q, qd, tau - friction(qd))
     return q + 0.5 * dt * (qd + new), new
 

@@ -2,10 +2,9 @@
 
 The unknowns are the angles for its twelve servos at eleven times within a second, with straight lines between them. The
 first guess is a crouch, a stretch of all legs and a landing in four poses: with it the robot jumps up and falls.
-Gradients through take-off, flight and landing tell how to jump forward, how far and how to arrive upright. The
-search ends when the robot stands at its place within 2 cm, at rest and with its legs below it. Then it goes on
-standing, which wasn't part of the search. Ctrl-C ends it sooner and keeps the best jump so far; the same command then
-resumes it.
+Gradients through take-off, flight and landing tell how to jump forward, how far and how to arrive upright. The search
+ends when the robot stands within 2 cm of the target, at rest and with its legs below it. Then it continues to stand,
+which isn't part of the search. Ctrl-C ends it sooner and keeps the best jump so far; the same command then resumes it.
 
     python -m examples.jump
     python -m examples.jump --height 0.2 --out out/higher
@@ -29,12 +28,12 @@ from scenes import jump
 from sim import optimise
 from sim.render import Marker, Trail
 
-GOAL = 0.02  # distance at which the robot counts as at its place; turns, angles and speeds count as below [m]
+GOAL = 0.02  # distance at which the robot counts as at the target; turns, angles and speeds are weighted as below [m]
 TURN = 0.3  # of a turn of the base of 1 rad [m]
 LEG = 0.1  # of an angle of the legs of 1 rad [m]
 REST, TURNING = 0.05, 0.02  # of speeds of the base of 1 m/s and 1 rad/s [m]
-LONGEST_STEP = 0.2  # most that one iteration tries to change any of these [m]
-SCALE = 0.3  # by which angles of servos change alike [rad]
+LONGEST_STEP = 0.2  # maximum intended change of any of these per iteration [m]
+SCALE = 0.3  # typical change of the servos' angles [rad]
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
 
@@ -45,10 +44,10 @@ def optimise_jump(
 
     Args:
         scene: the scene.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
 
     def miss(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
@@ -66,7 +65,7 @@ def optimise_jump(
 
 
 def distances(scene: jump.JumpScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-    """How far the robot is from standing at its place at the end, and from rest [worlds, 24], m.
+    """Compute the robot's deviations from standing at rest at the target at the end [worlds, 24], m.
 
     Args:
         scene: the scene.
@@ -81,7 +80,7 @@ def distances(scene: jump.JumpScene, q: torch.Tensor, qd: torch.Tensor) -> torch
 
 
 def stand_on(scene: jump.JumpScene, found: optimise.Result, device: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """The jump and what follows while all servos are told to stand: q [steps + standing + 1, nq] and qd [..., nv]."""
+    """Simulate the jump and then all servos holding the stance: q [steps + standing + 1, nq] and qd [..., nv]."""
     simulator = sim.Simulator(scene.model, scene.dt, device=device)
     still = np.tile(scene.standing, (jump.STANDING, 1, 1))
     after = simulator.rollout(simulator.state(found.q[-1], found.qd[-1]), control=still)
@@ -90,7 +89,7 @@ def stand_on(scene: jump.JumpScene, found: optimise.Result, device: str | None) 
 
 
 def stands(scene: jump.JumpScene, q: np.ndarray) -> bool:
-    """Whether the robot with coordinates [nq] stands on the step: as high as it should, within 3 cm, and upright."""
+    """Return True if the robot with coordinates [nq] stands on the step: at its height, within 3 cm, and upright."""
     return bool(abs(q[2] - scene.target[2]) < 0.03 and np.linalg.norm(q[3:6]) < 0.1)
 
 
@@ -117,7 +116,7 @@ def main() -> None:
 
 
 def try_each(options: argparse.Namespace) -> None:
-    """Jump onto each of the random steps, and print how many were reached."""
+    """Jump onto each of the random steps, and print the number of successes."""
     hits = 0
     for number, height in enumerate(jump.random_heights(options.seed, options.random_steps)):
         scene = jump.build(float(height))
@@ -129,7 +128,7 @@ def try_each(options: argparse.Namespace) -> None:
 
 
 def in_words(scene: jump.JumpScene, found: optimise.Result, q: np.ndarray) -> str:
-    """How a search has ended, and whether the robot still stands at the end of q [steps + 1, nq]."""
+    """Describe the outcome of a search, and of the robot at the end of q [steps + 1, nq]."""
     verdict = "reached" if found.history[-1] < GOAL else "missed"
     later = "it stands there" if stands(scene, q[-1]) else "it falls"
     return (

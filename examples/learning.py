@@ -38,7 +38,7 @@ class Learning:
     seconds: float
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """One figure over the iterations."""
+        """Return one figure over the iterations."""
         return self.figures[:, self.names.index(name)]
 
 
@@ -61,7 +61,7 @@ def learn(
         optimiser: optimiser of its parameters.
         loss: computes the loss from the number of the step, which may seed random samples.
         measure: computes figures of progress.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         kept: saves the progress; None saves nothing.
         scheduler: schedule of the learning rate, updated at every step.
         steps: optimiser steps per iteration.
@@ -102,7 +102,7 @@ def learn(
 
 
 def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: int) -> float:
-    """One optimiser step, which may evaluate the loss several times. Returns the loss before the step."""
+    """Take one optimiser step, which may evaluate the loss several times. Returns the loss before the step."""
 
     def closure() -> torch.Tensor:
         optimiser.zero_grad()
@@ -114,14 +114,14 @@ def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: i
 
 
 def stored(state: object) -> bytes:
-    """What torch.save would write."""
+    """Return the bytes that torch.save would write."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()
 
 
 def write_stored(path: Path, state: object) -> None:
-    """Write what torch.save would to a .pt file."""
+    """Write torch.save's output to a .pt file."""
     write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(state)))
 
 
@@ -141,14 +141,14 @@ def add_robot_option(parser: argparse.ArgumentParser) -> None:
 
 
 def robot_file(name: str) -> Path:
-    """The file of a robot. "panda" is in the package example-robot-data."""
+    """Return the file of a robot. "panda" is in the package example-robot-data."""
     if name != "panda":
         return Path(name)
     try:
         files = metadata.files("example-robot-data") or []
     except metadata.PackageNotFoundError:
         raise argparse.ArgumentTypeError(
-            'the Panda file comes with example-robot-data, which the extra "peers" installs; or give a file'
+            "the Panda file comes with example-robot-data; install backswing[peers], or give a file"
         ) from None
     return next(Path(str(file.locate())) for file in files if file.match("panda_description/urdf/panda.urdf"))
 
@@ -161,8 +161,8 @@ def load_robot(
     Args:
         parser: parser of the command line.
         options: the parsed options.
-        merge: whether to merge links that are fixed to each other.
-        masses: whether all moving links must have a mass.
+        merge: merge links that are fixed to each other.
+        masses: require a mass of all moving links.
     """
     file = f"--robot {options.robot}"
     try:
@@ -178,18 +178,18 @@ def load_robot(
 
 
 def torch_device(device: str | None) -> str:
-    """Torch device for the ``--device`` of the command line."""
+    """Return the torch device for the ``--device`` of the command line."""
     return device or ("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
 def draw(seed: int, *shape: int, like: torch.Tensor) -> torch.Tensor:
-    """Standard normal numbers, the same on every device."""
+    """Draw standard normal numbers, the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
 
 
 def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
-    """Middle and half width of each joint's range [nq]; half a turn without limits."""
+    """Return middle and half width of each joint's range [nq]; half a turn without limits."""
     low, high = robot.lower_limit, robot.upper_limit
     free = ~(low.isfinite() & high.isfinite())
     return torch.where(free, 0.0, 0.5 * (low + high)), torch.where(free, torch.pi, 0.5 * (high - low))
@@ -198,7 +198,7 @@ def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
 def moving(
     robot: sim.torch.Robot, seconds: float, seed: int, dt: float = 0.01
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """An exciting motion of all joints: sums of sines, as large as position and velocity limits allow.
+    """Generate an exciting motion of all joints: sums of sines, as large as position and velocity limits allow.
 
     Args:
         robot: the robot.
@@ -222,6 +222,6 @@ def moving(
 
 
 def verdict(reached: bool, learning: Learning) -> str:
-    """The start of a line about the outcome."""
+    """Format the start of a line about the outcome."""
     outcome = "reached" if reached else "not reached"
     return f"{outcome} after {len(learning.figures) - 1} iterations, {learning.seconds:.1f} s"

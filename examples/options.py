@@ -19,14 +19,15 @@ SIZE = (640, 360)  # of animations [pixels]
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Decorator of an example's main function: what a user can mend ends it with one sentence and exit status 1.
+    """Wrap an example's main function: user errors end it with one sentence and exit status 1.
 
-    Ctrl-C ends it with status 130, as that of a shell; what can go on then says so itself (:mod:`examples.resume`).
+    Ctrl-C ends it with status 130, as in a shell; an example that can be resumed says so itself
+    (:mod:`examples.resume`).
     """
 
     @functools.wraps(main)
     def run() -> None:
-        gc.freeze()  # what was imported stays; looking through it again and again takes half a second
+        gc.freeze()  # imported objects stay alive; scanning them repeatedly takes half a second
         if main.__module__ == "__main__":
             begin_script()
         try:
@@ -41,7 +42,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
 
 def program() -> str | None:
-    """How a module was started with ``python -m``, as Python 3.14 says it; None for the name in ``sys.argv``."""
+    """Return how a module was started with ``python -m``, like Python 3.14; None for the name in ``sys.argv``."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return None if spec is None or spec.name.endswith(".__main__") else f"python -m {spec.name}"
 
@@ -107,7 +108,7 @@ def parse_example(
         wp.get_device(options.device)
     except (ValueError, RuntimeError):
         devices = ", ".join(device.alias for device in wp.get_devices())
-        parser.error(f"--device {options.device}: there is no such device; this machine has {devices}")
+        parser.error(f"--device {options.device}: unknown device; this machine has {devices}")
     if not options.no_render:
         compile_pictures(options.device)
     return options
@@ -122,4 +123,4 @@ def make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModelError(f"--out {out}: the folder cannot be made: {error.strerror}; give another") from None
+        raise ModelError(f"--out {out}: can't create the folder: {error.strerror}; give another one") from None

@@ -54,7 +54,7 @@ ENOUGH = 0.1  # stop when an iteration reduces the loss, half a chi square, by l
 
 
 def chain(robot: sim.torch.Robot, tip: str) -> list[int]:
-    """Links whose joints move the tip, starting from the base."""
+    """Return links whose joints move the tip, starting from the base."""
     model = robot.model
     dof = int(model.link_tail_dof[model.link(tip)])
     links = []
@@ -65,13 +65,13 @@ def chain(robot: sim.torch.Robot, tip: str) -> list[int]:
 
 
 def marker(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Positions of the marker in the world [poses, 3] [m]."""
+    """Compute positions of the marker in the world [poses, 3] [m]."""
     pose = robot.forward_kinematics_matrix(q, tip)
     return pose[:, :3, :3] @ pose.new_tensor(MARKER) + pose[:, :3, 3]
 
 
 def axes(robot: sim.torch.Robot, q: torch.Tensor, links: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """A point on each joint's axis and the axis' direction, in the world [poses, joints, 3]."""
+    """Compute a point on each joint's axis and the axis' direction, in the world [poses, joints, 3]."""
     poses = robot.forward_kinematics_matrix(q, [robot.link_names[link] for link in links])
     direction = torch.as_tensor(robot.model.joint_axis[links]).to(q)
     return poses[..., :3, 3], (poses[..., :3, :3] @ direction[:, :, None]).squeeze(-1)
@@ -80,7 +80,7 @@ def axes(robot: sim.torch.Robot, q: torch.Tensor, links: list[int]) -> tuple[tor
 def compare(
     robot: sim.torch.Robot, built: sim.torch.Robot, q: torch.Tensor, links: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distances [m] and angles [rad] between the axes of two arms: means over poses [joints].
+    """Compute distances [m] and angles [rad] between the axes of two arms: means over poses [joints].
 
     The distance is 0 for prismatic joints, whose axis has no position.
     """
@@ -101,12 +101,12 @@ def make_origins_learnable(robot: sim.torch.Robot, links: list[int]) -> torch.nn
 
 
 def scales(numbers: torch.nn.ParameterList) -> list[float]:
-    """Standard deviation of each parameter; translations and rotations alternate."""
+    """Return the standard deviation of each parameter; translations and rotations alternate."""
     return [SHIFT, TURN] * (len(numbers) // 2)
 
 
 def built_otherwise(robot: sim.torch.Robot, links: list[int], seed: int) -> sim.torch.Robot:
-    """A copy of the arm with random errors in its origins."""
+    """Return a copy of the arm with random errors in its origins."""
     built = copy.deepcopy(robot)
     numbers = make_origins_learnable(built, links)
     z = draw(seed, len(numbers), 3, like=robot.mass)
@@ -117,7 +117,7 @@ def built_otherwise(robot: sim.torch.Robot, links: list[int], seed: int) -> sim.
 
 
 def shown(robot: sim.torch.Robot, numbers: torch.nn.ParameterList, q: torch.Tensor, tip: str) -> int:
-    """Number of combinations of the parameters that change the marker's positions."""
+    """Return the number of combinations of the parameters that change the marker's positions."""
     rows = []
     for position in marker(robot, q, tip).flatten():
         gradients = torch.autograd.grad(position, list(numbers), retain_graph=True)
@@ -141,7 +141,7 @@ def calibrate(
         tip: name of the link with the marker.
         built: the actual arm, to compute errors.
         new_q: coordinates of other poses, in which the marker is predicted [poses, nq].
-        iterations: most iterations.
+        iterations: maximum number of iterations.
         kept: saves the progress; None saves nothing.
     """
     drawn = [number.detach().clone() for number in numbers]
@@ -239,14 +239,16 @@ def show(
 
 
 def lead(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Jacobian of the end of the rod [..., 3, nv]."""
+    """Compute the Jacobian of the end of the rod [..., 3, nv]."""
     turning, moving = robot.jacobian(q, tip).split(3, dim=-2)
     arm = pointer(robot, q, tip) - robot.forward_kinematics(q, tip)[0]
     return moving + torch.linalg.cross(turning, arm[..., None].expand_as(turning), dim=-2)
 
 
 def trace(robot: sim.torch.Robot, path: torch.Tensor, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Coordinates [frames, nq] that lead the rod's end along a path [frames, 3], starting from ``q`` near its start."""
+    """Compute coordinates [frames, nq] that lead the rod's end along a path [frames, 3], starting from ``q`` near its
+    start.
+    """
     result = []
     for place in path:
         for _ in range(CORRECTIONS):
@@ -275,7 +277,7 @@ def write(
         for shift, values, label, color in ((-0.2, distances[0], "drawn", GREY), (0.2, distances[1], "learnt", BLUE)):
             axes.bar(place + shift, 1e3 * values, 0.4, label=label, color=color)
         axes.set_yscale("log")
-        axes.set_ylim(top=10.0 * axes.get_ylim()[1])  # room for the legend
+        axes.set_ylim(top=10.0 * axes.get_ylim()[1])  # space for the legend
         axes.set_xticks(place, [robot.model.joint_names[link] for link in links], rotation=45, ha="right")
         axes.set_ylabel("distance of the axes [mm]")
         axes.legend()

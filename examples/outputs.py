@@ -22,7 +22,7 @@ BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 
 @contextmanager
 def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
-    """Context with the axes of a figure, row by row; the figure is written at the end."""
+    """Yield the axes of a figure, row by row; the figure is written at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -93,7 +93,7 @@ def write_result(
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     write_arrays(file, **numbers)
-    with ThreadPoolExecutor(1) as beside:  # of the pictures, which don't keep all cores busy
+    with ThreadPoolExecutor(1) as beside:  # of the images, which don't keep all cores busy
         plotted = beside.submit(write_curve, curve, numbers["distances"], goal, title)
         motion = write_motion(
             options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth,

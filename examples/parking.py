@@ -2,10 +2,10 @@
 
 The unknowns are the angle of its front wheels and the torques of both rear wheels at ten times within three seconds,
 with straight lines between them. The first guess drives straight back, past the gap. Gradients through the rolling and
-sliding of four wheels tell when to steer and when to brake. While it searches, the car may drive through the parked
-ones, which costs as much as it overlaps. The search ends when it stands within 1 cm of its place and clear of them.
-Then it drives once more among cars that are solid. Ctrl-C ends it sooner and keeps the best so far; the same command
-then resumes it.
+sliding of four wheels tell when to steer and when to brake. During the search, the car may drive through the parked
+ones, at a cost that grows with the overlap. The search ends when it stands within 1 cm of the target and clear of them.
+Then it drives once more among solid cars. Ctrl-C ends it sooner and keeps the best so far; the same command then
+resumes it.
 
     python -m examples.parking
     python -m examples.parking --gap 1.1 0.5 1.2 --out out/mine
@@ -32,12 +32,12 @@ from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the car counts as parked; turns, speeds and overlaps count as below [m]
 TURN = 0.2  # of a turn of 1 rad [m]
-REST = 0.1  # time for which the last velocity counts as distance [s]
-CLEARANCE = 0.015  # where the cars are nearer to each other than this, they count as overlapping [m]
+REST = 0.1  # weight of the last velocity, as distance [s]
+CLEARANCE = 0.015  # distance between cars below which they count as overlapping [m]
 OVERLAP = 3.0  # weight of overlaps
-LONGEST_STEP = 0.15  # most that one iteration tries to move the car
+LONGEST_STEP = 0.15  # maximum intended motion of the car per iteration
 KNOTS = 10
-SCALES = (0.3, 0.1, 0.1)  # by which angle [rad] and torques [N m] change alike
+SCALES = (0.3, 0.1, 0.1)  # typical change of the angle [rad] and the torques [N m]
 # Points along the sides of the car, and in the middle of its front and back [points, 2], m.
 OUTLINE = np.array(
     [
@@ -53,14 +53,14 @@ TARGET_COLOR = (0.10, 0.62, 0.28)
 def optimise_parking(
     scene: parking.ParkingScene, iterations: int, device: str | None, kept: Progress, *, bar: bool = True
 ) -> optimise.Result:
-    """Find how to steer and to drive into the gap.
+    """Find steering and drive commands that park the car in the gap.
 
     Args:
         scene: the scene, with cars that aren't solid.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
 
     def miss(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
@@ -78,7 +78,9 @@ def optimise_parking(
 
 
 def straight_back(scene: parking.ParkingScene) -> np.ndarray:
-    """First guess [KNOTS, 3]: beside the gap at the end, by the torques that hold the speed for it."""
+    """Return the first guess [KNOTS, 3]: straight back, next to the gap at the end, with torques that hold this
+    speed.
+    """
     speed = scene.target[0] / (0.9 * scene.steps * scene.dt)
     guess = np.zeros((KNOTS, 3))
     guess[:-1, 1:] = parking.DRAG * speed / WHEEL_RADIUS
@@ -86,7 +88,8 @@ def straight_back(scene: parking.ParkingScene) -> np.ndarray:
 
 
 def distances(scene: parking.ParkingScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-    """How far the car is from its place and from rest at the end, and how far it was in others [worlds, 7], m.
+    """Compute the car's deviations from its target and from rest at the end, and its overlaps with others [worlds, 7],
+    m.
 
     Args:
         scene: the scene.
@@ -101,12 +104,12 @@ def distances(scene: parking.ParkingScene, q: torch.Tensor, qd: torch.Tensor) ->
 
 
 def overlaps(scene: parking.ParkingScene, q: torch.Tensor, clearance: float = 0.0) -> torch.Tensor:
-    """How deep points of the car's outline are in a parked car that is wider by the clearance [..., points], m.
+    """Compute penetration of the car's outline points in a parked car enlarged by the clearance [..., points], m.
 
     Args:
         scene: the scene.
         q: coordinates [..., nq].
-        clearance: m.
+        clearance: clearance around parked cars [m].
     """
     x, y = (each.to(q) for each in torch.as_tensor(OUTLINE).T)
     turn = 2.0 * torch.atan2(q[..., 5:6], q[..., 6:7])
@@ -114,11 +117,11 @@ def overlaps(scene: parking.ParkingScene, q: torch.Tensor, clearance: float = 0.
     points = torch.stack([q[..., 0:1] + cos * x - sin * y, q[..., 1:2] + sin * x + cos * y], dim=-1)
     half = torch.as_tensor(np.array(parking.PARKED[:2]) + clearance).to(q)
     depth = [(half - (points - torch.as_tensor(car).to(q)).abs()).amin(dim=-1).clamp(min=0.0) for car in scene.parked]
-    return depth[0] + depth[1]  # a point is in one of them at most
+    return depth[0] + depth[1]  # a point is in at most one of them
 
 
 def drive(scene: parking.ParkingScene, controls: np.ndarray, device: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """The motion among solid cars: q [steps + 1, nq] and qd [steps + 1, nv]."""
+    """Simulate the motion among solid cars: q [steps + 1, nq] and qd [steps + 1, nv]."""
     simulator = sim.Simulator(scene.model, scene.dt, device=device)
     motion = simulator.rollout(simulator.state(scene.q0), control=controls[:, None])
     return motion.q.numpy()[:, 0], motion.qd.numpy()[:, 0]
@@ -127,7 +130,7 @@ def drive(scene: parking.ParkingScene, controls: np.ndarray, device: str | None)
 def park(
     gap: tuple[float, float, float], iterations: int, device: str | None, kept: Progress, *, bar: bool = True
 ) -> tuple[optimise.Result, np.ndarray, np.ndarray, str]:
-    """Search, and drive among solid cars: the result, q and qd of that drive, and what to say of it."""
+    """Optimise, and drive among solid cars: return the result, q and qd of that drive, and a description."""
     found = optimise_parking(parking.build(gap, solid=False), iterations, device, kept, bar=bar)
     scene = parking.build(gap)
     q, qd = drive(scene, found.controls, device)
@@ -135,7 +138,7 @@ def park(
     verdict = "parked" if found.history[-1] < GOAL and off < GOAL else "missed"
     words = (
         f"{verdict}: {1000.0 * found.history[-1]:.1f} mm off after {len(found.history) - 1} iterations, "
-        f"{found.seconds:.1f} s; among solid cars {1000.0 * off:.1f} mm from its place"
+        f"{found.seconds:.1f} s; among solid cars {1000.0 * off:.1f} mm from the target"
     )
     return found, q, qd, words
 
@@ -163,7 +166,7 @@ def main() -> None:
 
 
 def try_each(options: argparse.Namespace) -> None:
-    """Park in each of the random gaps, and print how many times it succeeded."""
+    """Park in each of the random gaps, and print the number of successes."""
     hits = 0
     for number, gap in enumerate(parking.random_gaps(options.seed, options.random_gaps)):
         words = park(tuple(gap), options.iterations, options.device, Progress(None, {}), bar=False)[-1]

@@ -1,24 +1,24 @@
-"""Identifies what an arm holds in its hand from a noisy log of its joints.
+"""Identification of an arm's payload from a noisy log of its joints.
 
-The arm makes a motion that was optimised to tell much: a Fourier series within its limits, for which the condition
-number of the torque regressor is small. It holds a payload of random mass, shape and place that its URDF file knows
-nothing about, and its joints have other damping and dry friction than there. The log, a CSV file, has the angles of the
+The arm makes an exciting motion: a Fourier series within its limits, optimised for a small condition number of the
+    torque regressor. It holds a payload of random mass, shape and position that isn't in its URDF file, and its joints
+    have other damping and dry friction than there. The log, a CSV file, has the angles of the
 joints with noise of 0.1 mrad and their torques with noise of 2 % of each one's standard deviation and an offset, 200
 times a second.
 
-sim.identify reads the log, differentiates it, and finds mass, centre of mass and inertia of the hand with its payload,
-a body that can exist, together with damping, dry friction and offset of each joint. It says how certain each value is.
-As many payloads are identified as there are iterations, each from a log of its own. If the deviations are right, 95 %
-of the 95 % intervals hold the truth.
+sim.identify reads the log, differentiates it, and identifies mass, centre of mass and inertia of the hand with its
+payload, a physical body, together with damping, dry friction and offset of each joint, and the uncertainty of each
+value. The number of iterations is the number of payloads, each identified from a separate log. If the deviations are
+right, 95 % of the 95 % intervals contain the truth.
 
     python -m examples.payload
     python -m examples.payload --robot panda --link panda_hand
     python -m examples.payload --noise 0.1 --iterations 20
 
-Files: loss.png, the error of each payload's mass beside its 95 % interval; payload.npz with true and found values and
+Files: loss.png, the error of each payload's mass with its 95 % interval; payload.npz with true and found values and
 their deviations; log.csv and report.html of the last payload; payload.urdf, the arm with what was found; payload.gif
 and payload.usda, in which two arms follow another motion with torques from inverse dynamics and a soft controller. The
-left arm (grey) knows nothing of its payload, the right one (blue) what was found. Balls mark where their rods should
+left arm (grey) ignores its payload, the right one (blue) uses the identified values. Balls mark where their rods should
 point.
 """
 
@@ -47,7 +47,7 @@ from sim.output import write_text
 RATE, SECONDS = 200.0, 10.0  # of the log [Hz, s]
 ANGLE_NOISE, OFFSET = 1e-4, 0.1  # of the joints [rad], and of the torque sensors, relative to a torque's deviation
 WINDOW = 0.15  # of the polynomials that differentiate the log [s]
-ACCELERATION = 8.0  # most that a joint may do [rad/s^2]
+ACCELERATION = 8.0  # maximum acceleration of a joint [rad/s^2]
 STARTS, STEPS = 20, 30  # of the search for a motion
 MASS, SIZE, PLACE = (0.5, 3.0), (0.02, 0.08), 0.1  # of a payload: range [kg], half extents [m], distance [m]
 SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # duration and time step of the motion shown [s]
@@ -55,7 +55,7 @@ NUMBERS = ("noise",)
 
 
 def loaded(robot: sim.torch.Robot, link: str, seed: int, number: int) -> tuple[sim.torch.Robot, Load]:
-    """The arm with a payload, a box in any orientation, and with other friction in its joints."""
+    """Make the arm with a payload, a box in any orientation, and with other friction in its joints."""
     rng = np.random.default_rng([seed, number])
     mass, half = rng.uniform(*MASS), rng.uniform(*SIZE, 3)
     axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
@@ -94,7 +94,7 @@ def write_log(
 
 
 def identify(robot: sim.torch.Robot, link: str, path: Path) -> TorqueFit:
-    """What the log of an arm says about its hand and its joints."""
+    """Identify the hand and the joints from the log of an arm."""
     log = prepared(read_csv(path, robot.model))
     unknowns = {
         f"inertial of {link}": None, "damping of *": Normal(0.3, 1.0), "friction_loss of *": Normal(0.2, 1.0),
@@ -104,12 +104,12 @@ def identify(robot: sim.torch.Robot, link: str, path: Path) -> TorqueFit:
 
 
 def prepared(log: Log) -> Log:
-    """A log with velocities and accelerations, without its ends, where polynomials are fitted to one side alone."""
+    """Return a log with velocities and accelerations, without its ends, where polynomials are fitted one-sided."""
     return log.differentiated(WINDOW).between(WINDOW, log.time[-1] - WINDOW)
 
 
 def truth(true: sim.torch.Robot, link: str, offset: np.ndarray) -> np.ndarray:
-    """The true values in the order of an estimate."""
+    """Return the true values in the order of an estimate."""
     k = true.model.link(link)
     body = [true.mass[k : k + 1], true.com[k], true.inertia[k][..., ROWS, COLUMNS]]
     return np.concatenate([*(each.cpu().numpy() for each in (*body, true.damping, true.friction_loss)), offset])
@@ -145,7 +145,7 @@ def main() -> None:
                 kept.save(rows=np.array(rows))
                 bar.update()
         kept.done()
-        # Made once more where nothing was left to do: files of the last payload.
+        # Repeated if no iteration was left: files of the last payload.
         true, load = loaded(robot, link, options.seed, options.iterations - 1)
         write_log(log, true, motion, options.noise, options.seed, options.iterations - 1)
         fit = identify(robot, link, log)

@@ -2,9 +2,9 @@
 
 The unknowns are the angles of four joints and the places of two fingers at eleven times within two seconds, with
 straight lines between them. The first guess closes the fingers, lifts the box, and sets it down where it was. Gradients
-through grip, carry and release tell where to take it. The search ends when the box lies within 5 mm of the target, flat
-and at rest, and the fingers are off it. Ctrl-C ends the search sooner and keeps the best so far; the same command then
-resumes it. With --cmaes 20 random targets are searched for by CMA-ES too, with 20 times as many rollouts.
+pass through grip, carry and release. The search ends when the box lies within 5 mm of the target, flat and at rest, and
+the fingers are off it. Ctrl-C ends the search sooner and keeps the best so far; the same command then resumes it. With
+--cmaes 20 random targets are searched for by CMA-ES too, with 20 times as many rollouts.
 
     python -m examples.pick
     python -m examples.pick --target 0.2 0.3 --out out/mine
@@ -28,18 +28,18 @@ from scenes import pick
 from sim import optimise
 from sim.render import Marker, Trail
 
-GOAL = 0.005  # distance at which the box counts as in its place; tilts and speeds count as below [m]
+GOAL = 0.005  # distance at which the box counts as at the target; tilts and speeds are weighted as below [m]
 TILT = 0.1  # of a tilt of the box of 1 rad [m]
-REST = 0.1  # time for which the last velocity counts as distance [s]
-LIFTED = 0.2  # of what half-way lacks to the height of LIFT
-RELEASED = 0.002  # by how much farther apart than the box is wide the fingers count as off it [m]
-LONGEST_STEP = 0.1  # most that one iteration tries to move the box
-SCALES = (0.3, 0.2, 0.2, 0.2, 0.01, 0.01)  # by which angles [rad] and places of fingers [m] change alike
+REST = 0.1  # weight of the last velocity, as distance [s]
+LIFTED = 0.2  # of the missing height below LIFT half-way
+RELEASED = 0.002  # gap between fingers and box at which the fingers count as released [m]
+LONGEST_STEP = 0.1  # maximum intended motion of the box per iteration
+SCALES = (0.3, 0.2, 0.2, 0.2, 0.01, 0.01)  # typical change of angles [rad] and finger positions [m]
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
 
 def pick_problem(scene: pick.PickScene, device: str | None) -> optimise.Problem:
-    """What is to be optimised."""
+    """Make the optimisation problem."""
 
     def miss(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
         return distances(scene, q, qd)[None]
@@ -54,14 +54,14 @@ def pick_problem(scene: pick.PickScene, device: str | None) -> optimise.Problem:
 def optimise_pick(
     scene: pick.PickScene, iterations: int, device: str | None, kept: Progress, *, bar: bool = True
 ) -> optimise.Result:
-    """Find what to tell the servos so that the box ends at the target.
+    """Find servo commands that bring the box to the target.
 
     Args:
         scene: the scene.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
     return resumed_gradient(
         pick_problem(scene, device), kept, scene.guess, iterations=iterations, patience=6, goal=GOAL, progress=bar,
@@ -70,7 +70,7 @@ def optimise_pick(
 
 
 def without_gradients(scene: pick.PickScene, rollouts: int, device: str | None, seed: int) -> optimise.Result:
-    """The same by CMA-ES, with at most this many rollouts; its history is of distances too [m]."""
+    """Solve by CMA-ES instead, with at most this many rollouts; its history is of distances too [m]."""
     problem = pick_problem(scene, device)
     population = 4 + int(3 * np.log(problem.size))
     found = optimise.cmaes(
@@ -82,7 +82,8 @@ def without_gradients(scene: pick.PickScene, rollouts: int, device: str | None, 
 
 
 def distances(scene: pick.PickScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-    """How far the box is from its place and from rest at the end, and from its height half-way [worlds, 9], m.
+    """Compute the box's deviations from the target and from rest at the end, and from its height half-way [worlds, 9],
+    m.
 
     Args:
         scene: the scene.
@@ -99,7 +100,7 @@ def distances(scene: pick.PickScene, q: torch.Tensor, qd: torch.Tensor) -> torch
 
 
 def is_placed(scene: pick.PickScene, found: optimise.Result) -> bool:
-    """Whether the box lies in its place at the end, and the fingers are off it."""
+    """Return True if the box lies at the target at the end, with the fingers released."""
     fingers = [found.q[-1, scene.model.q_slice(joint)][0] for joint in ("left", "right")]
     return found.history[-1] < GOAL and sum(fingers) > 2.0 * pick.HALF + RELEASED
 
@@ -128,7 +129,7 @@ def main() -> None:
 
 
 def try_each(options: argparse.Namespace) -> None:
-    """Solve for each of the random targets, and print how many were reached."""
+    """Solve for each of the random targets, and print the number of successes."""
     hits = 0
     for number, target in enumerate(pick.random_targets(options.seed, options.random_targets)):
         scene = pick.build((target[0], target[1]))
@@ -142,7 +143,7 @@ def try_each(options: argparse.Namespace) -> None:
 
 
 def in_words(scene: pick.PickScene, found: optimise.Result) -> str:
-    """How a search has ended."""
+    """Describe the outcome of a search."""
     verdict = "reached" if is_placed(scene, found) else "missed"
     return (
         f"{verdict}: {1000.0 * found.history[-1]:.1f} mm off after {len(found.history) - 1} iterations, "
@@ -161,7 +162,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--cmaes", type=int, default=0, metavar="TIMES",
-        help="with --random-targets: CMA-ES beside it, with this many times as many rollouts",
+        help="with --random-targets: compare with CMA-ES, with this many times as many rollouts",
     )  # fmt: skip
     options = parse_example(parser, counts=["random_targets", "cmaes"], finite=["target"])
     if not options.random_targets:

@@ -13,7 +13,7 @@ STEP = 0.1  # step of a joint, relative to half its range, for an output of one 
 
 
 class Reachable:
-    """Poses that a frame of a robot can reach: those of random coordinates within the limits.
+    """Reachable poses of a robot's frame: those of random coordinates within the limits.
 
     Args:
         robot: a robot with revolute and prismatic joints.
@@ -40,21 +40,24 @@ class Reachable:
         self.middle, self.half = middle[self.moving], half[self.moving]
 
     def coordinates(self, x: torch.Tensor) -> torch.Tensor:
-        """All coordinates [..., nq] from those of the moving joints, -1 to 1 between their limits [..., joints]."""
+        """Return all coordinates [..., nq] from those of the moving joints, -1 to 1 between their limits [...,
+        joints].
+        """
         q = self.robot.initial_coordinates().expand(*x.shape[:-1], -1)
         return q.index_copy(-1, self.moving, self.middle + self.half * x)
 
     def draw(self, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Random coordinates [count, nq], uniform within the limits."""
+        """Draw random coordinates [count, nq], uniform within the limits."""
         chance = torch.rand(count, len(self.moving), generator=generator, dtype=self.middle.dtype)
         return self.coordinates(2.0 * chance.to(self.middle.device) - 1.0)
 
     def poses(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions [..., 3] [m] and quaternions xyzw [..., 4] of the frame."""
+        """Compute positions [..., 3] [m] and quaternions xyzw [..., 4] of the frame."""
         return self.robot.forward_kinematics(q, self.frame)
 
     def missing(self, q: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-        """Error from the frame to targets, along the frame's axes: rotation vector [rad], then displacement [m].
+        """Compute the error from the frame to targets, along the frame's axes: rotation vector [rad], then displacement
+        [m].
 
         Args:
             q: coordinates [..., nq].
@@ -91,7 +94,7 @@ class Residual(torch.nn.Module):
         self.leave = torch.nn.Linear(WIDTH, outputs)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Outputs [..., outputs] for inputs [..., inputs]."""
+        """Return outputs [..., outputs] for inputs [..., inputs]."""
         x = silu(self.enter(x))
         for block in self.blocks:
             x = x + block(x)
@@ -100,12 +103,12 @@ class Residual(torch.nn.Module):
 
 
 class PoseNetwork(torch.nn.Module):
-    """Proposes coordinates for target poses, and refines them in passes.
+    """Network that proposes coordinates for target poses, and refines them in passes.
 
     There are several proposals for each target, since many coordinates have the same pose. A tanh keeps them within the
-    limits. A pass gets the coordinates and the frame's remaining error along its own axes. It learns a matrix that it
-    multiplies with this error, like an inverse Jacobian. A pose that is already right is thus left unchanged, and small
-    errors are corrected as well as large ones.
+    limits. A pass gets the coordinates and the frame's remaining error along the frame's axes. It learns a matrix that
+    it multiplies with this error, like an inverse Jacobian. A pose that is already right is thus left unchanged, and
+    small errors are corrected as well as large ones.
 
     Args:
         reachable: the robot and its frame.
@@ -131,13 +134,15 @@ class PoseNetwork(torch.nn.Module):
         self.to(reachable.middle)
 
     def forward(self, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-        """Proposals [..., proposals, nq] for positions [..., 3] [m] and quaternions xyzw [..., 4]."""
+        """Return proposals [..., proposals, nq] for positions [..., 3] [m] and quaternions xyzw [..., 4]."""
         turn = quaternion[..., self.first] * quaternion[..., self.second]
         x = self.proposer(torch.cat([(position - self.centre) / self.extent, turn], dim=-1))
         return self.reachable.coordinates(x.unflatten(-1, (self.proposals, -1)).tanh())
 
     def improve(self, q: torch.Tensor, missing: torch.Tensor) -> torch.Tensor:
-        """Coordinates [..., nq] after a pass, within the limits, from those before it and their errors [..., 6]."""
+        """Return coordinates [..., nq] after a pass, within the limits, from the previous ones and their errors [...,
+        6].
+        """
         own = q[..., self.reachable.moving]
         x = (own - self.reachable.middle) / self.reachable.half
         missing = missing / self.unit

@@ -1,14 +1,14 @@
-"""Several processes that share one work: each has worlds of its own, and all take the same steps.
+"""Several processes that share one job: each has separate worlds, and all take the same steps.
 
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant --minutes 10
     torchrun --nproc-per-node 2 -m examples.estimate --worlds 256
 
-torchrun tells each process its number. On a machine with GPUs each process has one of its own; with --device cpu they
-share out the cores, and each keeps to its own: otherwise the system moves them about, and they wait for each other.
-Where a policy is trained, gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs, and the moments
-of observations are those of all; where boxes are estimated, the processes share out the rows. The first process writes
-the files. What it has saved is the start for any number of processes: those that train take over the networks, and
-begin new episodes. Without torchrun nothing of this happens.
+torchrun gives each process its rank. On a machine with GPUs each process uses a separate one; with --device cpu the
+cores are divided, and each process is bound to its own: otherwise the system migrates processes, and they wait for each
+other. In training, gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs, and the moments of
+observations are those of all; in estimation, the rows are divided. The first process writes the files. Its saved
+progress can be resumed with any number of processes: those that train load the networks, and begin new episodes.
+Without torchrun all this is a no-op.
 """
 
 import atexit
@@ -29,10 +29,10 @@ Anything = TypeVar("Anything")
 
 
 def join(asked: str | None = None) -> str | None:
-    """Join the processes that torchrun has started; does nothing without it.
+    """Join the processes that torchrun has started; no-op without it.
 
     Args:
-        asked: what the user gave as ``--device``.
+        asked: the user's ``--device``.
 
     Returns:
         The device of this process, which becomes Warp's and PyTorch's current one. Without torchrun it is ``asked``.
@@ -44,7 +44,7 @@ def join(asked: str | None = None) -> str | None:
         return asked
     device = own_device(asked)
     if device is not None and device.startswith("cuda"):
-        torch.cuda.set_device(device)  # where NCCL works
+        torch.cuda.set_device(device)  # if NCCL works
         wp.set_device(device)
     elif hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, own_cores())  # Linux
@@ -55,49 +55,49 @@ def join(asked: str | None = None) -> str | None:
 
 
 def own_device(asked: str | None) -> str | None:
-    """The device of a process of torchrun: its own GPU, unless the user asks for "cpu" or for a certain GPU.
+    """Return the device of a process of torchrun: its own GPU, unless the user requests "cpu" or a certain GPU.
 
     Args:
-        asked: what the user gave; None, where there are GPUs, and "cuda" stand for the GPU with the process's number.
+        asked: the user's choice; "cuda", and with GPUs also None, mean the GPU of the process's rank.
 
     Raises:
-        ModelError: where the machine has fewer GPUs than processes.
+        ModelError: if the machine has fewer GPUs than processes.
     """
     gpus, here = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if asked not in (None, "cuda") or (asked is None and gpus == 0):
         return asked
     if gpus < here:
         raise ModelError(
-            f"{here} processes on a machine with {gpus} GPU{'' if gpus == 1 else 's'}: each needs one of its own; "
-            "start fewer with --nproc-per-node, or give --device cpu"
+            f"{here} processes on a machine with {gpus} GPU{'' if gpus == 1 else 's'}: each needs its own; start "
+            "fewer with --nproc-per-node, or give --device cpu"
         )
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
 
 
 def _leave() -> None:
-    """Leave the others before Python ends: its threads would otherwise be ended with it, which aborts the process."""
+    """Leave the process group before Python ends: otherwise its threads are killed, which aborts the process."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 def number() -> int:
-    """The number of this process, 0 where there is one."""
+    """Return the rank of this process, 0 without torchrun."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def count() -> int:
-    """How many processes there are."""
+    """Return the number of processes."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def threads() -> int | None:
-    """CPU threads of this process, one for each of its cores; None without torchrun, for all of them."""
+    """Return CPU threads of this process, one for each of its cores; None without torchrun, for all of them."""
     return len(own_cores()) if "RANK" in os.environ else None
 
 
-@functools.cache  # it is asked for before and after the process is bound to them
+@functools.cache  # called before and after the process is bound to them
 def own_cores() -> list[int]:
-    """The share of this process, at least one, in the cores that the processes of this machine may use."""
+    """Return the number of cores for this process, at least one, of those that the machine's processes may use."""
     cores, here = usable_cores(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     share, place = max(len(cores) // here, 1), int(os.environ.get("LOCAL_RANK", "0"))
     first = place * share % len(cores)
@@ -105,12 +105,12 @@ def own_cores() -> list[int]:
 
 
 def own_seed(seed: int) -> int:
-    """The seed of what differs between the processes: their environments and noise."""
+    """Return the seed of random numbers that differ between processes: of their environments and noise."""
     return seed + 100_003 * number()
 
 
 def from_first(value: Anything) -> Anything:
-    """What the first process has."""
+    """Return the first process's value."""
     if not distributed.is_initialized():
         return value
     box = [value]
@@ -119,12 +119,12 @@ def from_first(value: Anything) -> Anything:
 
 
 def own_rows(rows: int) -> slice:
-    """The slice of the rows that this process works on, which may be empty."""
+    """Return the slice of the rows that this process works on, which may be empty."""
     return slice(rows * number() // count(), rows * (number() + 1) // count())
 
 
 def of_all_rows(own: np.ndarray) -> np.ndarray:
-    """The rows of all processes, from those of this one."""
+    """Gather the rows of all processes."""
     if not distributed.is_initialized():
         return own
     parts: list[np.ndarray] = [own] * count()
@@ -149,7 +149,7 @@ def average_gradients(module: nn.Module) -> None:
 
 
 def mean_over_processes(value: float) -> float:
-    """The mean of a number over the processes."""
+    """Return the mean of a number over the processes."""
     if not distributed.is_initialized():
         return value
     total = torch.tensor(value, dtype=torch.float64)
@@ -158,7 +158,7 @@ def mean_over_processes(value: float) -> float:
 
 
 def of_all_processes(tensor: torch.Tensor) -> torch.Tensor:
-    """Tensors of one shape from all processes, one after the other along the first dimension."""
+    """Gather tensors of one shape from all processes, concatenated along the first dimension."""
     if not distributed.is_initialized():
         return tensor
     parts = [torch.empty_like(tensor) for _ in range(count())]

@@ -2,9 +2,9 @@
 
 The unknowns are two forces on the pusher, at twelve times of one and a half seconds, with straight lines between them.
 At first they are zero: the pusher stands 8 cm behind the box, and how the box ends doesn't depend on them. The exact
-gradient is zero and leads nowhere. Smoothed over 5 cm (docs/gradients.md) it tells the pusher to come closer. The
-search ends when the box lies within 5 mm and about 1 degree of its place. With --exact nothing is smoothed, and the box
-stays where it is. Ctrl-C ends it sooner and keeps the best push so far; the same command then resumes it.
+gradient is zero and leads nowhere. Smoothed over 5 cm (docs/gradients.md) it draws the pusher closer. The search ends
+when the box lies within 5 mm and about 1 degree of the target. With --exact nothing is smoothed, and the box doesn't
+move. Ctrl-C ends it sooner and keeps the best push so far; the same command then resumes it.
 
     python -m examples.push
     python -m examples.push --target 0.4 -0.05 0.3 --out out/mine
@@ -28,12 +28,12 @@ from scenes import push
 from sim import optimise
 from sim.render import Marker, Trail
 
-GOAL = 0.005  # distance at which the box counts as in its place; a turn of 1 rad counts as TURN [m]
+GOAL = 0.005  # distance at which the box counts as at the target; a turn of 1 rad counts as TURN [m]
 TURN = 0.2
-REST = 0.1  # time for which the last velocity counts as distance [s]
-LONGEST_STEP = 0.15  # most that one iteration tries to move the box
+REST = 0.1  # weight of the last velocity, as distance [s]
+LONGEST_STEP = 0.15  # maximum intended motion of the box per iteration
 SMOOTHING = 0.05  # distance over which gradients are smoothed [m]
-# A millionth of the forces moves some pushes by centimetres: in single precision a motion is not found again.
+# Relative changes of 1e-6 in the forces move some pushes by centimetres: single precision can't reproduce a motion.
 DTYPE = "float64"
 REACH = 0.3  # distance up to which contacts have a smoothed gradient [m]
 KNOTS = 12
@@ -43,15 +43,15 @@ TARGET_COLOR = (0.10, 0.62, 0.28)
 def optimise_push(
     scene: push.PushScene, iterations: int, device: str | None, kept: Progress, *, exact: bool = False, bar: bool = True
 ) -> optimise.Result:
-    """Find forces that push the box to its place.
+    """Find forces that push the box to the target.
 
     Args:
         scene: the scene.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress.
         exact: without smoothing.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
     contact = sim.HardContact() if exact else sim.HardContact(gradient_smoothing=SMOOTHING, margin=REACH)
     simulator = sim.Simulator(scene.model, scene.dt, device=device, contact=contact)
@@ -70,7 +70,7 @@ def optimise_push(
 
 
 def distances(scene: push.PushScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-    """How far the box is from its place at the end, and how far from rest [worlds, 6], m.
+    """Compute the box's deviations from the target and from rest at the end [worlds, 6], m.
 
     Args:
         scene: the scene.
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def try_each(options: argparse.Namespace) -> None:
-    """Solve for each of the random targets, and print how many were reached."""
+    """Solve for each of the random targets, and print the number of successes."""
     hits = 0
     for number, target in enumerate(push.random_targets(options.seed, options.random_targets)):
         scene = push.build((target[0], target[1], target[2]), DTYPE)
@@ -123,7 +123,7 @@ def try_each(options: argparse.Namespace) -> None:
 
 
 def in_words(found: optimise.Result) -> str:
-    """How a search has ended."""
+    """Describe the outcome of a search."""
     verdict = "reached" if found.history[-1] < GOAL else "missed"
     return (
         f"{verdict}: {1000.0 * found.history[-1]:.1f} mm off after {len(found.history) - 1} iterations, "
@@ -140,7 +140,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--random-targets", type=int, default=0, metavar="COUNT", help="try this many random targets, write no files"
     )
-    parser.add_argument("--exact", action="store_true", help="without smoothing: the search stays where it begins")
+    parser.add_argument("--exact", action="store_true", help="without smoothing: the search doesn't move")
     options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:
         make_folder(options.out)

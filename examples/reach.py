@@ -52,7 +52,7 @@ RATE = 1e-3  # highest learning rate
 WARM_UP = 0.02  # fraction of the training in which the rate rises; then it falls along a cosine
 CHECKED, HELD_OUT = 256, 4096  # targets for evaluation after every iteration, and at the end
 TRAINED, PASSES = 2, 4  # passes in the loss, and for the answers
-SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets shown, candidates, and their least height [m]
+SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets shown, candidates, and their minimum height [m]
 SHOWN_DT, GO_FRAMES, STAY_FRAMES = 0.04, 20, 10  # time between frames [s], frames to move and to stay
 FRAMES = {"manipulator": "link7", "panda": "panda_hand"}
 
@@ -75,7 +75,7 @@ class Errors:
 
     @property
     def means(self) -> tuple[float, float]:
-        """Mean distance [m] and angle [rad]."""
+        """Return mean distance [m] and angle [rad]."""
         return float(self.distance.mean()), float(self.angle.mean())
 
     @property
@@ -85,7 +85,7 @@ class Errors:
 
     @property
     def row(self) -> str:
-        """A line of the table."""
+        """Format a row of the table."""
         figures = [
             f"{np.mean(x):10.2f}{np.median(x):8.2f}{np.quantile(x, 0.95):8.2f}"
             for x in (1e3 * self.distance, np.degrees(self.angle))
@@ -135,7 +135,7 @@ def train(network: PoseNetwork, iterations: int, seed: int, kept: Progress | Non
 
 
 def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """Pose errors of the best proposals, plus those after each pass, in units of the goal."""
+    """Compute pose errors of the best proposals, plus those after each pass, in units of the goal."""
     reachable = network.reachable
     q = network(position, quaternion)
     missing = reachable.missing(q, position[:, None], quaternion[:, None])
@@ -149,22 +149,22 @@ def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor)
 
 
 def draw_targets(reachable: Reachable, count: int, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Targets of a training step. Step -1 gives targets that no training step uses."""
+    """Draw targets of a training step. Step -1 gives targets that no training step uses."""
     return reachable.poses(reachable.draw(count, torch.Generator().manual_seed(1_000_000 * seed + step + 1)))
 
 
 def badness(distance: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Distance and angle combined into one number, in units of the goal."""
+    """Combine distance and angle into one number, in units of the goal."""
     return distance / GOAL[0] + angle / GOAL[1]
 
 
 def lengths(missing: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distance [...] [m] and angle [...] [rad] of pose errors [..., 6]."""
+    """Return distance [...] [m] and angle [...] [rad] of pose errors [..., 6]."""
     return missing[..., 3:].norm(dim=-1), missing[..., :3].norm(dim=-1)
 
 
 def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> dict[str, float]:
-    """Mean distance [mm] and angle [degrees] of the best proposals, and of the answers."""
+    """Measure mean distance [mm] and angle [degrees] of the best proposals, and of the answers."""
     figures = {}
     for name, passes in (("proposed ", 0), ("", PASSES)):
         _, distance, angle = answer(network, position, quaternion, passes)
@@ -173,14 +173,14 @@ def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tens
     return figures
 
 
-# ---- how good it is ----------------------------------------------------------------------------------------------
+# ---- evaluation -------------------------------------------------------------------------------------------------
 
 Answers = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @torch.no_grad()
 def answer(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor, passes: int = PASSES) -> Answers:
-    """The network's answers for targets.
+    """Return the network's answers for targets.
 
     Args:
         network: the network.
@@ -201,7 +201,7 @@ def answer(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tenso
 
 
 def nearest(q: torch.Tensor, distance: torch.Tensor, angle: torch.Tensor) -> Answers:
-    """The best of several coordinates for each target [targets, number, ...]."""
+    """Choose the best of several coordinates for each target [targets, number, ...]."""
     best = badness(distance, angle).argmin(1, keepdim=True)
     distance, angle = (x.take_along_dim(best, 1)[:, 0] for x in (distance, angle))
     return q.take_along_dim(best[..., None], 1)[:, 0], distance, angle
@@ -210,7 +210,7 @@ def nearest(q: torch.Tensor, distance: torch.Tensor, angle: torch.Tensor) -> Ans
 def by_jacobian(
     reachable: Reachable, starts: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor, steps: int
 ) -> Answers:
-    """Answers by steps of damped least squares from coordinates [targets, number, nq]."""
+    """Return answers by steps of damped least squares from coordinates [targets, number, nq]."""
     found = reachable.robot.inverse_kinematics(
         reachable.frame, position[:, None], quaternion[:, None], start=starts, restarts=1, iterations=steps
     )
@@ -219,7 +219,7 @@ def by_jacobian(
 
 @torch.no_grad()
 def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
-    """Errors of the network after each number of passes, and of the methods for comparison, on unseen targets."""
+    """Compare errors of the network after each number of passes, and of other methods, on unseen targets."""
     reachable = network.reachable
     target = draw_targets(reachable, count, seed, -1)
     guesses = reachable.draw(count * network.proposals, torch.Generator().manual_seed(seed))
@@ -246,12 +246,12 @@ def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
 
 
 def way_name(passes: int) -> str:
-    """Name of the network's answers after a number of passes."""
+    """Return the name of the network's answers after a number of passes."""
     return f"network, {passes} pass{'' if passes == 1 else 'es'}" if passes else "network, proposals"
 
 
 def timed(way: str, call: Callable[[], Answers]) -> Errors:
-    """Errors and time of a method. A first call, which may compile kernels, is not timed."""
+    """Return errors and time of a method. A first call, which may compile kernels, is not timed."""
     call()
     start = time.perf_counter()
     _, distance, angle = (x.cpu().numpy() for x in call())
@@ -323,7 +323,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     return parser, options
 
 
-# ---- what it looks like ------------------------------------------------------------------------------------------
+# ---- animation --------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -344,7 +344,7 @@ def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[
 
 
 def visit(places: torch.Tensor) -> torch.Tensor:
-    """A motion from the first to all other coordinates [places, nq], with a stop at each: [frames, nq].
+    """Generate a motion from the first to all other coordinates [places, nq], with a stop at each: [frames, nq].
 
     Between stops the coordinates are minimum-jerk polynomials of time (Flash and Hogan 1985).
     """

@@ -1,4 +1,4 @@
-"""Resumes an interrupted optimisation."""
+"""Progress of an interrupted optimisation, to resume it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ try:
     import fcntl
 
     LOCKS = True
-except ImportError:  # Windows has no such locks
+except ImportError:  # Windows doesn't have these locks
     LOCKS = False
 
-RUNNING = ".running"  # the file beside the progress that names the process which holds the folder
+RUNNING = ".running"  # lock file next to the progress, with the number of the process that uses the folder
 
 
 class Progress:
@@ -39,10 +39,10 @@ class Progress:
     Args:
         path: the file; None stores nothing.
         problem: identifies the problem, such as its target; a file of another problem is ignored.
-        restart: whether to ignore an existing file.
+        restart: ignore an existing file.
 
     Raises:
-        ModelError: on entering, if another process holds the folder, or if it cannot be written to.
+        ModelError: on entering, if another process uses the folder, or if it isn't writable.
     """
 
     def __init__(self, path: Path | None, problem: Mapping[str, object], restart: bool = False):
@@ -64,10 +64,10 @@ class Progress:
             if self.path is not None and self._done and kind is None:
                 self.path.unlink(missing_ok=True)
             elif self.path is not None and kind is KeyboardInterrupt and self.path.is_file():
-                print(f"\nthe same command goes on from {self.path}")
+                print(f"\nrepeat the command to resume from {self.path}")
 
     def load(self) -> dict[str, np.ndarray] | None:
-        """The arrays saved last, or None if there is nothing to resume."""
+        """Return the arrays saved last, or None if there is nothing to resume."""
         if self.path is None or self._restart or not self.path.is_file():
             return None
         try:
@@ -90,15 +90,15 @@ class Progress:
         write_file(self.path, (".npz",), lambda name: np.savez(name, **everything))
 
     def done(self) -> None:
-        """Nothing is left to resume: the file is removed at the end of the context."""
+        """Mark the optimisation as complete: the file is removed at the end of the context."""
         self._done = True
 
 
 @contextlib.contextmanager
 def _hold(path: Path) -> Iterator[None]:
-    """Context that holds a lock on a file with the number of this process, and removes the file at its end.
+    """Hold a lock on a file with the number of this process, and remove the file at the end.
 
-    The system releases the lock when the process dies, so a file that is left behind locks nobody out.
+    The system releases the lock when the process dies, so a stale file doesn't block others.
     """
     with system_errors(path):
         descriptor = _open_locked(path)

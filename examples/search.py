@@ -1,4 +1,4 @@
-"""A search by gradients that an interruption doesn't lose."""
+"""Gradient-based search that can be resumed after an interruption."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from sim import optimise
 
 
 def resumed_gradient(problem: optimise.Problem, kept: Progress, guess: Any = None, **options: Any) -> optimise.Result:
-    """:func:`sim.optimise.gradient`, saved after each iteration, and going on from what was saved.
+    """Run :func:`sim.optimise.gradient`, save it after each iteration, and resume from the saved state.
 
     Args:
         problem: the problem.
-        kept: saves the progress; is done unless Ctrl-C ended the search.
+        kept: saves the progress; marked as complete unless Ctrl-C ended the search.
         guess: first unknowns.
-        **options: the others of :func:`sim.optimise.gradient`.
+        **options: other arguments of :func:`sim.optimise.gradient`.
     """
     found = optimise.gradient(problem, guess, save=lambda state: kept.save(**state), resume=kept.load(), **options)
     if found.message != "interrupted":

@@ -33,8 +33,8 @@ from scenes import throw
 from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
-LONGEST_STEP = 0.4  # most that one iteration tries to move the ball's final position [m]
-LONGEST_SETTLING_STEP = 0.8  # the same for its resting place [m]
+LONGEST_STEP = 0.4  # maximum intended motion of the ball's final position per iteration [m]
+LONGEST_SETTLING_STEP = 0.8  # the same for its rest position [m]
 ON_THE_GROUND = 0.002  # height above the ground below which the ball counts as landed [m]
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
@@ -59,7 +59,7 @@ def settle(
 
 
 def task_of(scene: throw.ThrowScene, longest_step: float) -> Task:
-    """What is to be reached, starting from torques that let the ball drop."""
+    """Return the task, starting from torques that let the ball drop."""
     return Task(
         scene.model, scene.dt, scene.q0, scene.qd0, scene.drop, scene.arm, scene.ball_position, scene.target, GOAL,
         longest_step,
@@ -67,7 +67,7 @@ def task_of(scene: throw.ThrowScene, longest_step: float) -> Task:
 
 
 def flight(scene: throw.ThrowScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-    """The ball's final position if there were no ground [worlds, 3], from the last step before it lands.
+    """Compute the ball's final position without ground [worlds, 3], extrapolated from the last step before it lands.
 
     Args:
         scene: the scene.
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> throw.ThrowScene:
-    """The scene of the command line, for a target [m] in the air, or on the ground at its x and y."""
+    """Build the scene of the command line, for a target [m] in the air, or on the ground at its x and y."""
     if options.settle:
         return throw.build_settling((target[0], target[1]))
     return throw.build((target[0], target[1], target[2]))

@@ -1,4 +1,4 @@
-"""Optimises the torques of every step so that a body ends at a point. Shared by throw and golf."""
+"""Optimisation of the torques of every step so that a body ends at a point. Shared by throw and golf."""
 
 import time
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from examples.search import resumed_gradient
 from sim import optimise
 from sim.model.model import Part
 
-PATIENCE = 8  # iterations that may be no better, as throws often are on their way, before it goes back to the best
-JOINING = 5  # searches that begin anew when the first has lost its patience
+PATIENCE = 8  # iterations without improvement, common during throws, before a search returns to its best
+JOINING = 5  # searches that start when the first has exceeded its patience
 SPREAD = 0.01  # of their first torques
 
-# From q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv] to where the body counts as ending [worlds, k].
+# From q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv] to the body's final position [worlds, k].
 End = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be reached.
+    """Target, initial state and first guess of a search.
 
     Attributes:
         model: the model.
@@ -34,9 +34,9 @@ class Task:
         tau: initial guess of the torques [steps, nv].
         motors: the part whose torques are optimised.
         body: slice of q with the position of the body.
-        target: where the body should be after the last step [3].
+        target: target of the body after the last step [3].
         goal: distance from the target that counts as a hit [m].
-        longest_step: most that one iteration tries to move the body's final position [m].
+        longest_step: maximum intended motion of the body's final position per iteration [m].
     """
 
     model: sim.Model
@@ -73,11 +73,11 @@ class Result:
 
     @property
     def hit(self) -> bool:
-        """Whether the target was reached."""
+        """True if the target was reached."""
         return self.distances[-1] < self.goal
 
     def numbers(self, target: np.ndarray, dt: float) -> dict[str, Any]:
-        """The content of the result file, including the target [3] and the time step [s]."""
+        """Return the content of the result file, including the target [3] and the time step [s]."""
         return dict(tau=self.tau, q=self.q, qd=self.qd, distances=self.distances, target=target, dt=dt)
 
     def __str__(self) -> str:
@@ -97,12 +97,12 @@ def reach(
     Ctrl-C ends the search and keeps the best result so far.
 
     Args:
-        task: what is to be reached.
+        task: the task.
         end: computes the final position that an iteration improves: its first coordinates, all 3 or 2 on the ground.
-        iterations: most iterations, including those of an interrupted run.
+        iterations: maximum number of iterations, including those of an interrupted run.
         device: Warp device.
         kept: saves the progress; None saves nothing.
-        bar: whether to show a progress bar.
+        bar: show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
     motors, target = task.model.qd_slice(task.motors), torch.as_tensor(task.target, dtype=torch.float32)
@@ -130,7 +130,7 @@ def reach(
 
 
 def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None:
-    """Solve for each target [n, 2 or 3], and print how many were hit."""
+    """Solve for each target [n, 2 or 3], and print the number of hits."""
     hits = 0
     for number, target in enumerate(targets):
         result = solve(target)

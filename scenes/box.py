@@ -1,4 +1,4 @@
-"""A box that is thrown at floor and wall. It bounces, tumbles and slides while a known force pushes it.
+"""A box that is thrown at floor and wall: it bounces, tumbles and slides while a known force pushes it.
 
 It has two halves of different masses. Its motion determines friction, restitution and both masses. Without the push it
 would only determine the ratio of the masses, since gravity, friction and impacts all act in proportion to them.
@@ -28,10 +28,10 @@ SPIN = (-3.0, -0.5, -2.8)
 PUSH = (0.0, 7.5, 0.0)  # at the centre of the box [N]
 STEPS = 400
 DT = 2.0e-3
-WALL_SHOWN = (0.02, 1.1, 0.12)  # half extents of its visible part
+WALL_SHOWN = (0.02, 1.1, 0.12)  # half extents of the visible part
 WALL_COLOR = (0.62, 0.66, 0.70, 1.0)
 COLORS = ((0.20, 0.45, 0.70, 1.0), (0.90, 0.62, 0.20, 1.0))
-# The unknowns in this order, with their units and ranges.
+# Unknowns in this order, with units and ranges.
 UNKNOWNS = ("friction", "restitution", "rear mass", "front mass")
 UNITS = ("", "", "kg", "kg")
 LEAST = np.array([0.15, 0.3, 0.4, 0.4])
@@ -41,7 +41,7 @@ TYPICAL = (0.3, 0.5, 0.6, 1.0)
 
 @dataclass(frozen=True)
 class BoxScene:
-    """A scene for estimating the unknowns.
+    """Scene for estimating the unknowns.
 
     Attributes:
         model: floor, wall and box. A pair's friction and restitution are products. Floor and wall have friction 1; the
@@ -66,12 +66,12 @@ class BoxScene:
 def build(
     dtype: str = "float64", *, unknowns: tuple[float, float, float, float] = TYPICAL, push: bool = True
 ) -> BoxScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         dtype: "float32" or "float64".
         unknowns: friction, restitution, and the masses of the rear (-x) and the front half [kg].
-        push: whether the known force acts.
+        push: apply the known force.
 
     Raises:
         ModelError: for masses that are not positive and finite.
@@ -87,7 +87,7 @@ def build(
         surface=Surface(friction=1.0, restitution=1.0), visible=False,
     )  # fmt: skip
     builder.add_geometry(
-        "world", "box", name="what is seen of the wall", size=WALL_SHOWN,
+        "world", "box", name="the visible part of the wall", size=WALL_SHOWN,
         position=(WALL + WALL_SHOWN[0], WALL_SHOWN[1] - 0.2, WALL_SHOWN[2]), collides=False, rgba=WALL_COLOR,
     )  # fmt: skip
     mass, com, inertia = (value[0].numpy() for value in body(torch.tensor(masses, dtype=torch.float64)))
@@ -117,7 +117,7 @@ def build(
 
 
 def body(masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The box as one body made of two solid halves. Differentiable.
+    """Return the box as one body made of two solid halves. Differentiable.
 
     Args:
         masses: masses of the rear and the front half [..., 2], kg.
@@ -140,7 +140,7 @@ def body(masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def parameters(scene: BoxScene, unknowns: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Parameters of a simulator, per world, from the unknowns. Differentiable.
+    """Return parameters of a simulator, per world, from the unknowns. Differentiable.
 
     Args:
         scene: the scene.
@@ -157,5 +157,5 @@ def parameters(scene: BoxScene, unknowns: torch.Tensor) -> dict[str, torch.Tenso
 
 
 def random_boxes(seed: int, count: int) -> np.ndarray:
-    """Unknowns of random boxes [count, 4]; the same for the same seed."""
+    """Return unknowns of random boxes [count, 4]; the same for the same seed."""
     return np.random.default_rng(seed).uniform(LEAST, MOST, (count, len(UNKNOWNS)))

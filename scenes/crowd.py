@@ -17,7 +17,7 @@ MASS = 0.2  # mass of each [kg]
 
 @dataclass(frozen=True)
 class Crowd:
-    """A world full of bodies.
+    """World full of bodies.
 
     Attributes:
         model: ground and bodies.
@@ -31,7 +31,7 @@ class Crowd:
 
 
 def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (0.7, 0.4)) -> Crowd:
-    """Quadrupeds that stand in a square, each with colliding capsules around trunk and calves.
+    """Build quadrupeds that stand in a square, each with colliding capsules around trunk and calves.
 
     Args:
         count: number of robots.
@@ -61,7 +61,7 @@ def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, floa
 def herd(
     count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (1.0, 1.0), friction: float = 0.8
 ) -> Crowd:
-    """Quadrupeds that stand in a square and collide only with their feet.
+    """Build quadrupeds that stand in a square and collide only with their feet.
 
     Args:
         count: number of robots.
@@ -77,7 +77,7 @@ def herd(
 def _robots_in_square(
     builder: ModelBuilder, count: int, spacing: tuple[float, float], friction: float = 0.8
 ) -> Iterator[Part]:
-    """Add the ground, then one robot after the other, whose feet alone collide."""
+    """Add the ground, then one robot after the other, colliding only with their feet."""
     builder.add_ground(surface=Surface(friction=friction))
     columns = int(np.ceil(np.sqrt(count)))
     for number in range(count):
@@ -99,7 +99,7 @@ def _standing(builder: ModelBuilder, robots: list[Part], dtype: str) -> Crowd:
 
 
 def springs(crowd: Crowd, stiffness: float = 200.0, damping: float = 5.0) -> dict[str, np.ndarray]:
-    """Parameters with springs in all joints that hold the initial pose [N m/rad, N m s/rad]."""
+    """Return parameters with springs in all joints that hold the initial pose [N m/rad, N m s/rad]."""
     model = crowd.model
     joints = model.dof_q >= 0
     return {
@@ -112,7 +112,7 @@ def springs(crowd: Crowd, stiffness: float = 200.0, damping: float = 5.0) -> dic
 def loose(
     shape: str, count: int, dtype: str = "float32", *, spacing: float = 2.0 * SIZE, height: float = 0.0, layers: int = 1
 ) -> Crowd:
-    """Balls or boxes in square layers.
+    """Build balls or boxes in square layers.
 
     Args:
         shape: "ball" or "box".

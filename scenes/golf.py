@@ -18,11 +18,11 @@ SHOULDER_HEIGHT = 1.27
 BALL_RADIUS = 0.0214
 BALL_MASS = 0.046
 TEE = (0.012, 0.012, 0.015)  # half extents of the block under the ball
-# Head and ball meet slightly past the lowest point of the swing.
+# Head and ball touch slightly past the lowest point of the swing.
 TEE_POSITION = (0.05, 0.0)
 # Drawn back: the arm behind the shoulder, the wrist cocked.
 START_POSE = np.array([0.0, 0.9, 0.4])
-# As on short grass: a rolling ball loses about 3.9 m/s of its speed per second.
+# Like short grass: a rolling ball decelerates by about 3.9 m/s^2.
 ROLLING_FRICTION = 0.012
 STEPS = 2000
 DT = 2.0e-3
@@ -34,7 +34,7 @@ DISTANCE_RANGE = (2.0, 6.0)
 
 @dataclass(frozen=True)
 class GolfScene:
-    """A scene for optimising the shot.
+    """Scene for optimising the shot.
 
     Attributes:
         model: ground, tee, golfer and ball.
@@ -73,7 +73,7 @@ def build(
     restitution: float = 0.7,
     rolling_friction: float = ROLLING_FRICTION,
 ) -> GolfScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         target: where the ball should lie at the end, x and y on the ground in the world frame [m].
@@ -113,7 +113,9 @@ def build(
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Random targets on the ground within reach, x and y in the world frame [count, 2]; the same for the same seed."""
+    """Return random targets on the ground within reach, x and y in the world frame [count, 2]; the same for the same
+    seed.
+    """
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*DISTANCE_RANGE, count)

@@ -15,21 +15,21 @@ TARGET = 0.65  # from the edge of the step to where the robot's origin should be
 SERVO_KP, SERVO_KD = 100.0, 2.0  # gains of the servos [N m/rad, N m s/rad]
 FRICTION = 0.8
 DT, STEPS, STANDING = 2.5e-3, 400, 200  # time step [s], steps of the jump, steps of standing afterwards
-KNOTS, STRETCH = 11, 3  # and the one at which the legs of the guess are stretched
-# What the joints' servos may be told [rad]: a little less than what the joints can do.
+KNOTS, STRETCH = 11, 3  # and the one at which the guess stretches the legs
+# Input range of the joints' servos [rad]: slightly less than the range of the joints.
 LOWEST, HIGHEST = np.tile([-0.86, -0.5, -2.7], 4), np.tile([0.86, 2.5, -0.55], 4)
 HEIGHTS = (0.05, 0.2)  # range of random steps [m]
 
 
 @dataclass(frozen=True)
 class JumpScene:
-    """A scene for optimising a jump.
+    """Scene for optimising a jump.
 
     Attributes:
         model: ground, step and robot, whose legs have servos.
         q0: initial coordinates [nq], standing before the step.
         target: where the robot's origin should be at the end [3], m.
-        height: of the step [m].
+        height: height of the step [m].
         steps: number of time steps of the jump.
         dt: time step [s].
     """
@@ -48,9 +48,9 @@ class JumpScene:
 
     @property
     def guess(self) -> np.ndarray:
-        """Angles for the servos at all knots [KNOTS, 12]: crouch, stretch, fold, stand. It ends in a fall.
+        """Angles for the servos at all knots [KNOTS, 12]: crouch, stretch, fold, stand. The result is a fall.
 
-        The hind legs stretch more than the front ones, which turns less of the jump backwards.
+        The hind legs stretch more than the front ones, which reduces backward pitch.
         """
         poses = [(0.8, -1.6), (1.2, -2.3), (1.3, -2.4), (1.1, -1.0), (0.8, -2.3), (1.0, -2.4), (0.8, -1.8)]
         rest = [self.standing] * (KNOTS - len(poses))
@@ -60,10 +60,10 @@ class JumpScene:
 
 
 def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
-        height: of the step [m].
+        height: height of the step [m].
         dtype: "float32" or "float64" (for checks).
 
     Raises:
@@ -90,5 +90,5 @@ def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
 
 
 def random_heights(seed: int, count: int) -> np.ndarray:
-    """Heights of random steps [count], m."""
+    """Return heights of random steps [count], m."""
     return np.random.default_rng(seed).uniform(*HEIGHTS, count)

@@ -1,4 +1,4 @@
-"""Converts a model to MJCF, to run the same robot in MuJoCo."""
+"""Conversion of a model to MJCF, to run the same robot in MuJoCo."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -13,7 +13,7 @@ from sim.model.model import Model
 
 
 def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
-    """The links, joints and colliding geometries of a model as MJCF, with a solver like Backswing's.
+    """Convert the links, joints and colliding geometries of a model to MJCF, with a solver like Backswing's.
 
     :func:`sim.exporters.write_mjcf` writes the whole model to a file.
 

@@ -27,14 +27,14 @@ LEAST, MOST = (0.95, 0.4, 1.0), (1.2, 0.5, 1.3)
 
 @dataclass(frozen=True)
 class ParkingScene:
-    """A scene for optimising how a car parks.
+    """Scene for optimising how a car parks.
 
     Attributes:
         model: ground, parked cars and the car, with three actuators: the angle of the front wheels [rad], and the
             torques of the left and right rear wheel [N m], positive forwards.
         car: the part with the car; its chassis comes first in q and qd.
         q0: initial coordinates [nq].
-        target: where the middle of the car should be at the end: x and y [m]. It should point along x.
+        target: target of the car's centre at the end: x and y [m]. The car should point along x.
         parked: middles of the parked cars [2, 2], m.
         steps: number of time steps.
         dt: time step [s].
@@ -50,12 +50,12 @@ class ParkingScene:
 
 
 def build(gap: tuple[float, float, float] = GAP, dtype: str = "float32", *, solid: bool = True) -> ParkingScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         gap: length of the gap, and from the start to its middle, to the right and backwards [m].
         dtype: "float32" or "float64" (for checks).
-        solid: whether the parked cars are met; else they are only drawn.
+        solid: make the parked cars collide; otherwise they are only drawn.
 
     Raises:
         ModelError: for a gap that isn't three finite numbers, or so short or near that the cars touch.
@@ -67,7 +67,7 @@ def build(gap: tuple[float, float, float] = GAP, dtype: str = "float32", *, soli
     if length <= 2.0 * HALF_LENGTH or sideways <= HALF_WIDTH + PARKED[1]:
         raise ModelError(
             f"gap is {gap!r}; it must be longer than the car, {2.0 * HALF_LENGTH} m, and more than "
-            f"{HALF_WIDTH + PARKED[1]} m to the right, where the cars don't touch"
+            f"{HALF_WIDTH + PARKED[1]} m to the right, so that the cars don't touch"
         )
     builder = ModelBuilder()
     builder.add_ground(surface=Surface(friction=FRICTION))
@@ -88,12 +88,12 @@ def build(gap: tuple[float, float, float] = GAP, dtype: str = "float32", *, soli
     for joint in REAR:
         builder.add_actuator(joint, control_range=(-TORQUE, TORQUE))
     model = builder.finalize(dtype)
-    model.parameters["friction_loss"][:] = 0.0  # the brakes
+    model.parameters["friction_loss"][:] = 0.0  # brakes
     for joint in REAR:
         model.parameters["damping"][model.qd_slice(joint)] = DRAG
     return ParkingScene(model, car, model.q0.copy(), target, parked, STEPS, DT)
 
 
 def random_gaps(seed: int, count: int) -> np.ndarray:
-    """Random gaps [count, 3], m."""
+    """Return random gaps [count, 3], m."""
     return np.random.default_rng(seed).uniform(LEAST, MOST, (count, 3))

@@ -15,7 +15,7 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class PendulumScene:
-    """A pendulum.
+    """Pendulum.
 
     Attributes:
         model: the links, each hinged about y; at q = 0 they hang straight down.
@@ -39,7 +39,7 @@ def build(
     angle: float = 1.0,
     gravity: Vector = (0.0, 0.0, -9.81),
 ) -> PendulumScene:
-    """Make a pendulum of equal solid capsules without collision.
+    """Build a pendulum of equal solid capsules without collision.
 
     Args:
         links: number of links.
@@ -55,10 +55,10 @@ def build(
         ModelError: for less than one link, or a radius too large for the length.
     """
     if links < 1:
-        raise ModelError(f"a pendulum of {links} links: it needs at least one")
+        raise ModelError(f"links is {links}; a pendulum needs at least one")
     half_length = 0.5 * length - radius
     if not half_length > 0.0:
-        raise ModelError(f"a link of radius {radius} m is no capsule of {length} m length; make it thinner")
+        raise ModelError(f"radius is {radius} m; it must be less than half the link's length, {length} m")
     builder = ModelBuilder(gravity=gravity)
     middle = (0.0, 0.0, -0.5 * length)
     for k in range(links):

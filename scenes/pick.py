@@ -1,7 +1,7 @@
-"""An arm with a gripper before a box, which it should set down at another place.
+"""Arm with a gripper in front of a box, which it should set down elsewhere.
 
-The arm turns about the vertical and bends at shoulder, elbow and wrist. Two fingers, on rails of their own, hold the
-box by friction alone. All joints have servos.
+The arm turns about the vertical and bends at shoulder, elbow and wrist. Two fingers, each on a rail, hold the box by
+friction only. All joints have servos.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from sim.model.model import Model, Part
 HALF = 0.025  # half the side of the box [m]
 MASS, FRICTION = 0.1, 0.8  # of the box
 SHOULDER, UPPER, FORE, HAND = 0.3, 0.3, 0.25, 0.12  # height of the shoulder, lengths to elbow, wrist, fingertips [m]
-OPEN, CLOSED = 0.045, 0.02  # what the fingers' servos are told, half the distance between the fingers [m]
-START = (0.35, 0.0)  # where the box lies at first [m]
+OPEN, CLOSED = 0.045, 0.02  # inputs of the fingers' servos, half the distance between the fingers [m]
+START = (0.35, 0.0)  # initial position of the box [m]
 TARGET = (0.3, 0.25)
 DT, STEPS = 0.005, 400
 LIFT = 0.1  # height of the middle of the box half-way [m]
@@ -30,14 +30,14 @@ LEAST, MOST = (0.3, 0.4), (0.4, 1.2)
 
 @dataclass(frozen=True)
 class PickScene:
-    """A scene for optimising how a box is picked up and placed.
+    """Scene for optimising how a box is picked up and placed.
 
     Attributes:
         model: ground, arm and box.
         box: the part with the box.
         q0: initial coordinates [nq], the fingers open around the box.
-        target: where the middle of the box should be at the end [3], m.
-        guess: what the servos are told at eleven times [11, 6]: close the fingers, lift the box, set it down where it
+        target: target of the box's centre at the end [3], m.
+        guess: inputs of the servos at eleven times [11, 6]: close the fingers, lift the box, set it down where it
             was, open the fingers, and go up.
         steps: number of time steps.
         dt: time step [s].
@@ -53,10 +53,10 @@ class PickScene:
 
 
 def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
-        target: x and y of where the box should lie at the end [m].
+        target: x and y of the box's target position [m].
         dtype: "float32" or "float64" (for checks).
 
     Raises:
@@ -85,14 +85,14 @@ def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickS
 
 
 def _guess() -> np.ndarray:
-    """See :class:`PickScene`."""
+    """Return the guess, see :class:`PickScene`."""
     down, up, away = posture(*START, HALF, CLOSED), posture(*START, LIFT, CLOSED), posture(*START, 0.08, OPEN)
     around = posture(*START, HALF, OPEN)
     return np.array([around, down, down, up, up, up, up, down, down, around, away])
 
 
 def _add_arm(builder: ModelBuilder) -> None:
-    """Add the arm, upright with all joints at zero, on a foot that is only seen."""
+    """Add the arm, upright with all joints at zero, on a foot that is only visible."""
     builder.add_geometry(
         "world", "capsule", size=(0.06, 0.5 * SHOULDER - 0.06, 0.0), position=(0.0, 0.0, 0.5 * SHOULDER - 0.06),
         collides=False, rgba=(0.35, 0.37, 0.4, 1.0),
@@ -125,7 +125,7 @@ def _add_arm(builder: ModelBuilder) -> None:
 
 
 def posture(x: float, y: float, z: float, opening: float) -> np.ndarray:
-    """What the six servos are told so that the fingertips point down at a place [m], in closed form."""
+    """Return inputs of the six servos at which the fingertips point down at a position [m], in closed form."""
     far, high = np.hypot(x, y), z + HAND - SHOULDER
     reach = np.hypot(far, high)
     elbow = np.arccos(np.clip((reach**2 - UPPER**2 - FORE**2) / (2.0 * UPPER * FORE), -1.0, 1.0))
@@ -134,6 +134,6 @@ def posture(x: float, y: float, z: float, opening: float) -> np.ndarray:
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Random targets [count, 2], m."""
+    """Return random targets [count, 2], m."""
     distance, angle = np.random.default_rng(seed).uniform(LEAST, MOST, (count, 2)).T
     return np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=1)

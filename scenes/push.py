@@ -28,7 +28,7 @@ NEAREST, FARTHEST = (0.2, -0.08, -0.4), (0.45, 0.08, 0.4)
 
 @dataclass(frozen=True)
 class PushScene:
-    """A scene for optimising a push.
+    """Scene for optimising a push.
 
     Attributes:
         model: ground, box and pusher.
@@ -37,7 +37,7 @@ class PushScene:
         q0: initial coordinates [nq].
         steps: number of time steps.
         dt: time step [s].
-        target: where the box should lie at the end: x and y [m], and turn about the vertical [rad].
+        target: target of the box at the end: x and y [m], and turn about the vertical [rad].
     """
 
     model: Model
@@ -52,7 +52,7 @@ class PushScene:
 def build(
     target: tuple[float, float, float] = TARGET, dtype: str = "float32", *, steps: int = STEPS, dt: float = DT
 ) -> PushScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         target: where the box should lie at the end: x and y [m], and turn about the vertical [rad].
@@ -68,7 +68,7 @@ def build(
         raise ModelError(f"target is {target!r}; it must be three finite numbers")
     builder = ModelBuilder()
     builder.add_ground(surface=Surface(friction=1.0))
-    # A little inside the ground, where it comes to rest.
+    # With a small penetration, as at rest.
     box = builder.add_box(
         half_extents=HALF_EXTENTS, mass=MASS, position=(0.0, 0.0, HALF_EXTENTS[2] - 1e-4),
         surface=Surface(friction=FRICTION),
@@ -101,5 +101,5 @@ def build(
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Random targets [count, 3]."""
+    """Return random targets [count, 3]."""
     return np.random.default_rng(seed).uniform(NEAREST, FARTHEST, (count, 3))

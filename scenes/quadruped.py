@@ -21,7 +21,7 @@ THIGH_ANGLE = 0.8  # the calf bends back by twice this angle, so that each foot 
 
 @dataclass(frozen=True)
 class QuadrupedScene:
-    """A standing quadruped.
+    """Standing quadruped.
 
     Attributes:
         model: ground and robot.
@@ -37,7 +37,7 @@ class QuadrupedScene:
 
 
 def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0, servo: bool = False) -> QuadrupedScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         dtype: "float32" or "float64" (for checks).
@@ -60,25 +60,25 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0,
 
 
 def joint_names() -> list[str]:
-    """The joints of the legs, in the order of their coordinates."""
+    """Return the joints of the legs, in the order of their coordinates."""
     return [f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS]
 
 
 def legs(thigh: float, calf: float) -> np.ndarray:
-    """Angles of the legs' joints, all four legs alike and below the hips [12], rad."""
+    """Return angles of the legs' joints, equal for all four legs, with the feet below the hips [12], rad."""
     return np.tile([0.0, thigh, calf], len(LEGS))
 
 
 def standing_legs() -> np.ndarray:
-    """Angles of the legs' joints in the standing pose [12], rad."""
+    """Return angles of the legs' joints in the standing pose [12], rad."""
     return legs(THIGH_ANGLE, -2.0 * THIGH_ANGLE)
 
 
 def standing_height() -> float:
-    """Height of the base's origin at which the feet touch the ground in the standing pose [m]."""
+    """Return the height of the base's origin at which the feet touch the ground in the standing pose [m]."""
     return 2.0 * LEG_LENGTH * float(np.cos(THIGH_ANGLE)) + FOOT_RADIUS
 
 
 def mjcf(*, dt: float = 1.0e-3, sweeps: int = 50, friction: float = 0.8) -> str:
-    """The same scene for MuJoCo, see :func:`scenes.mjcf.to_mjcf`."""
+    """Return the same scene for MuJoCo, see :func:`scenes.mjcf.to_mjcf`."""
     return to_mjcf(build("float64", friction=friction).model, dt=dt, sweeps=sweeps)

@@ -1,4 +1,4 @@
-"""A racecar that slides to rest with its brakes on.
+"""Racecar that slides to rest with locked brakes.
 
 It starts at 1 m/s with all wheels locked, so that only sliding friction stops it, after a distance of ``v^2 / (2 mu
 g)``.
@@ -22,7 +22,7 @@ DT = 1.0 / 240.0
 
 @dataclass(frozen=True)
 class RacecarScene:
-    """A scene for estimating the friction.
+    """Scene for estimating the friction.
 
     Attributes:
         model: ground and car. A pair's friction is the product; the wheels have friction 1.
@@ -44,7 +44,7 @@ class RacecarScene:
 
 
 def build(dtype: str = "float32", *, friction: float = 0.2, steps: int = STEPS, dt: float = DT) -> RacecarScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
         dtype: "float32" or "float64".

@@ -20,7 +20,7 @@ from sim.model.model import Model, Part
 ARM_URDF = Path(__file__).parent / "robots" / "arm.urdf"
 BALL_RADIUS = 0.035
 BALL_MASS = 0.1
-# Where the ball rests, in the frame of the hand (see arm.urdf).
+# Rest position of the ball, in the frame of the hand (see arm.urdf).
 BALL_IN_HAND = np.array([0.048, 0.0, 0.085])
 # Upper arm back and up, forearm back and down, hand level with the palm up: the pitches add up to -90 degrees.
 START_POSE = np.array([0.0, -0.9, 0.0, -1.2, 0.0, 2.1 - np.pi / 2.0, 0.0, 0.0, 0.0])
@@ -31,7 +31,7 @@ DT = 1.0e-3
 DROP_TIME = 0.5
 DROP_JOINT, DROP_TORQUE = 5, -3.75
 TARGET = (1.5, 0.0, 0.5)
-# To come to rest on the ground the ball needs more time, and rolling friction: it loses 4 m/s per second.
+# To come to rest on the ground the ball needs more time, and rolling friction: it decelerates by 4 m/s^2.
 SETTLING_STEPS = 2500
 ROLLING_FRICTION = 0.02
 # Ranges of random targets, out of the hand's reach: azimuth [rad], distance from the arm's axis and height [m].
@@ -44,7 +44,7 @@ SETTLING_DISTANCE_RANGE = (1.2, 2.2)
 
 @dataclass(frozen=True)
 class ThrowScene:
-    """A scene for optimising the throw.
+    """Scene for optimising the throw.
 
     Attributes:
         model: ground, arm and ball.
@@ -55,7 +55,7 @@ class ThrowScene:
         hold: motor torques that keep arm and ball at rest in the initial pose [nv]; zero for the ball [N m, N].
         steps: number of time steps.
         dt: time step [s].
-        target: where the ball's centre should be after the last step, world frame [3].
+        target: target of the ball's centre after the last step, world frame [3].
     """
 
     model: Model
@@ -76,7 +76,7 @@ class ThrowScene:
 
     @property
     def drop(self) -> np.ndarray:
-        """Initial guess of the torques [steps, nv]: they hold the arm still, then let the ball drop.
+        """Return an initial guess of the torques [steps, nv]: they hold the arm still, then let the ball drop.
 
         The final position of a dropped ball depends on the position and velocity at its release. A ball that is held
         ends in the hand, and an optimisation from there stretches the arm out towards the target instead of throwing.
@@ -101,10 +101,10 @@ def build(
     restitution: float = 0.0,
     rolling_friction: float = 0.0,
 ) -> ThrowScene:
-    """Make the scene.
+    """Build the scene.
 
     Args:
-        target: where the ball's centre should be after the last step, world frame [m].
+        target: target of the ball's centre after the last step, world frame [m].
         dtype: "float32" or "float64" (for checks).
         steps: number of time steps.
         dt: time step [s].
@@ -141,7 +141,7 @@ def build(
 
 
 def build_settling(target: tuple[float, float], dtype: str = "float32", *, steps: int = SETTLING_STEPS) -> ThrowScene:
-    """The scene in which the ball should come to rest on the ground.
+    """Build the scene in which the ball should come to rest on the ground.
 
     Args:
         target: where the ball should lie after the last step, x and y in the world frame [m].
@@ -155,7 +155,7 @@ def build_settling(target: tuple[float, float], dtype: str = "float32", *, steps
 
 
 def random_places(seed: int, count: int) -> np.ndarray:
-    """Random targets on the ground, x and y in the world frame [count, 2]; the same for the same seed."""
+    """Return random targets on the ground, x and y in the world frame [count, 2]; the same for the same seed."""
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*SETTLING_DISTANCE_RANGE, count)
@@ -163,7 +163,9 @@ def random_places(seed: int, count: int) -> np.ndarray:
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Random targets that a throw can reach but the hand cannot, world frame [count, 3]; the same for the same seed."""
+    """Return random targets within reach of a throw but not of the hand, world frame [count, 3]; the same for the same
+    seed.
+    """
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*DISTANCE_RANGE, count)
@@ -172,7 +174,7 @@ def random_targets(seed: int, count: int) -> np.ndarray:
 
 
 def holding_torques(arm: Model, q: np.ndarray, ball: np.ndarray) -> np.ndarray:
-    """Motor torques that hold the arm still with the ball in its hand.
+    """Compute motor torques that hold the arm still with the ball in its hand.
 
     Args:
         arm: a model of the arm alone.

@@ -1,1 +1,1 @@
-"""Energy, forces and sensors of robots beside MuJoCo's, step by step."""
+"""Energy, forces and sensors of robots compared with MuJoCo's, step by step."""

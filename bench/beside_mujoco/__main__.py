@@ -1,12 +1,12 @@
-"""Energy, forces and sensors of 20 robots beside MuJoCo's over 1,000 steps, each engine with its own contacts.
+"""Energy, forces and sensors of 20 robots compared with MuJoCo's over 1,000 steps, each engine with its own contacts.
 
 pip download --no-deps gymnasium dm_control robosuite; unzip each into corpus/
 python -m bench.beside_mujoco corpus --json bench/results/beside_mujoco.json
 
 Random inputs drive each file in MuJoCo, from its first keyframe or its default and with its own settings. From each of
-these states both engines take one step, in float64, which says how far readings and forces differ whatever motions do
-later. The same is said of MuJoCo and MuJoCo with a solver that goes on to the end. Then each engine makes the motion by
-itself, and MuJoCo once more with a looser tolerance. All files have a standard set of sensors beside their own.
+these states both engines take one step, in float64, so that differences of readings and forces don't accumulate. MuJoCo
+is also compared with MuJoCo whose solver runs to convergence. Then each engine computes the whole motion, and MuJoCo
+again with a looser tolerance. All files get a standard set of sensors in addition to their own.
 
 Generalised forces of files with the integrator "RK4" are those of an Euler step from the same states, since in MuJoCo
 they don't depend on the integrator.
@@ -28,7 +28,7 @@ STEPS = 1000
 
 
 def main() -> None:
-    """Measure and print; see the module docstring."""
+    """Measure and print the results; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="with the packages")
     parser.add_argument("--models", nargs="+", help="some of them, such as 'gymnasium ant'")

@@ -1,4 +1,4 @@
-"""Differences of the readings of a motion, in shares of the largest reading of its kind."""
+"""Differences of the readings of a motion, relative to the largest reading of their kind."""
 
 import math
 import tempfile
@@ -16,19 +16,19 @@ from bench.beside_mujoco.page import LOOSER
 from bench.beside_mujoco.readings import Readings, motion_of, read_theirs
 from bench.drift import farthest, random_inputs
 
-ITERATIONS = 200  # of MuJoCo's solver and its line search, to the end
+ITERATIONS = 200  # of MuJoCo's solver and its line search, to convergence
 CONTACTS = 1e-12  # tolerance of its search for contacts, likewise
 NOTHING = 1e-12  # readings that are never larger are rounding
 
 
 @dataclass
 class Difference:
-    """The largest one over a motion, as a share of ``largest``.
+    """Largest difference over a motion, relative to ``largest``.
 
     Attributes:
         here: between the engines.
-        converged: between this engine and MuJoCo with a solver that goes on to the end; None of free motions.
-        spread: between MuJoCo and that, or of free motions between MuJoCo and MuJoCo with a looser tolerance.
+        converged: between this engine and MuJoCo with a solver that runs to convergence; None for free motions.
+        spread: between MuJoCo and that, or for free motions between MuJoCo and MuJoCo with a looser tolerance.
         largest: the largest reading of the kind in MuJoCo; kinetic energy for energies.
     """
 
@@ -40,19 +40,19 @@ class Difference:
 
 @dataclass
 class Row:
-    """What one file gives.
+    """Result for one file.
 
     Attributes:
-        name: of the model.
+        name: name of the model.
         dofs: degrees of freedom.
-        integrator: of the file.
-        touching: steps of MuJoCo's motion in which something touches.
+        integrator: the file's integrator.
+        touching: number of steps of MuJoCo's motion with contacts.
         along: at the states of MuJoCo's motion: "velocity" (change in a step), "energy" (after it), "contact"
             (forces on geoms), "constraint", "actuator" and "passive" (generalised forces).
         sensors: likewise, by kind.
-        free: of motions that each engine makes by itself: "place" in m, the others as in ``along``.
-        free_sensors: of these, by kind.
-        left_out: what isn't compared, and why.
+        free: of motions that each engine computes by itself: "place" in m, the others as in ``along``.
+        free_sensors: of these motions, by kind.
+        left_out: quantities that aren't compared, with reasons.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Row:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The row as JSON has it: numbers with three digits, and without those that aren't finite."""
+        """Return the row for JSON: numbers with three digits, without non-finite ones."""
         return _finite(asdict(self))
 
 
@@ -80,7 +80,7 @@ def _finite(value: Any) -> Any:
 
 
 def measure(path: Path, name: str, steps: int) -> Row:
-    """Compare both engines along a motion of a file, and in motions of their own."""
+    """Compare both engines along a motion of a file, and in free motions."""
     with tempfile.TemporaryDirectory() as folder:
         file = with_sensors(path, Path(folder), label(name))
         peer, exact, loose = (mujoco.MjModel.from_xml_path(str(file)) for _ in range(3))
@@ -109,7 +109,7 @@ def measure(path: Path, name: str, steps: int) -> Row:
 
 
 def to_the_end(peer: mujoco.MjModel) -> None:
-    """Let Newton's method go on until nothing changes, and the search for contacts as well."""
+    """Let Newton's method and the search for contacts run to convergence."""
     peer.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     peer.opt.tolerance = 0.0
     peer.opt.iterations = peer.opt.ls_iterations = ITERATIONS
@@ -120,7 +120,7 @@ def to_the_end(peer: mujoco.MjModel) -> None:
 def compared(
     found: Readings, theirs: Readings, other: Readings, before: np.ndarray, kinds: dict[str, str]
 ) -> tuple[dict[str, Difference], dict[str, Difference]]:
-    """Differences by quantity, and of sensors by kind."""
+    """Return differences by quantity, and of sensors by kind."""
     every = (found, theirs, other)
     along = {
         "velocity": difference([each.qvel - before for each in every]),
@@ -140,12 +140,12 @@ def compared(
 
 
 def reads(values: np.ndarray) -> bool:
-    """Whether there is anything but rounding."""
+    """Return True if there are values above rounding errors."""
     return bool(np.abs(values).max(initial=0.0) > NOTHING)
 
 
 def aligned(readings: Readings, theirs: Readings, names: list[str]) -> list[np.ndarray]:
-    """Readings of sensors; quaternions with the sign of MuJoCo's."""
+    """Return readings of sensors; quaternions with the sign of MuJoCo's."""
     found = []
     for name in names:
         one, expected = readings.sensors[name], theirs.sensors[name]
@@ -156,7 +156,9 @@ def aligned(readings: Readings, theirs: Readings, names: list[str]) -> list[np.n
 
 
 def difference(readings: Sequence[np.ndarray], largest: float | None = None) -> Difference:
-    """The largest differences between here, MuJoCo and MuJoCo otherwise, in shares of MuJoCo's largest number."""
+    """Return the largest differences between Backswing, MuJoCo and MuJoCo's variant, relative to MuJoCo's largest
+    value.
+    """
     found, theirs, other = readings
     largest = float(np.abs(theirs).max()) if largest is None else largest
     pairs = (found, theirs), (found, other), (theirs, other)

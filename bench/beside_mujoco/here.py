@@ -1,4 +1,4 @@
-"""The same readings here."""
+"""The same readings in Backswing."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from bench.beside_mujoco.readings import Motion, Readings
 from sim.model.sensors import SENSOR_KINDS
 
 MOST_WORLDS = 250
-MEMORY = 4000  # degrees of freedom of all worlds at once, a world for each state
+MEMORY = 4000  # degrees of freedom of all worlds in a batch, a world for each state
 
 
 class Engine:
-    """Steps and readings of a file here.
+    """Steps and readings of a file in Backswing.
 
     Attributes:
-        model: of the file, in float64.
-        peer: of MuJoCo, for masses where forces of a medium aren't told apart.
-        left_out: what isn't read, and why.
+        model: the file's model, in float64.
+        peer: MuJoCo's model, for masses if forces of a medium can't be separated.
+        left_out: sensors that aren't read, with reasons.
     """
 
     def __init__(self, path: Path, peer: mujoco.MjModel):
@@ -41,7 +41,7 @@ class Engine:
         self.left_out += [f"sensor '{name}' isn't read from MJCF files" for name in missing]
 
     def _measured(self, geoms: Sequence[str]) -> list[str]:
-        """Geometries, and the sensors of forces that the simulator takes."""
+        """Return geometries, and the sensors of forces that the simulator supports."""
         by_forces = [each.name for each in self.model.sensors if SENSOR_KINDS[each.kind].by_forces]
         try:
             self._simulator(1, [*geoms, *by_forces])
@@ -63,7 +63,7 @@ class Engine:
             return sim.Simulator(self.model, **given, num_worlds=worlds, device="cpu", contact_sensors=list(sensors))
 
     def move(self, motion: Motion) -> Motion:
-        """A motion from the first state of another, with its inputs."""
+        """Simulate a motion from the first state of another, with its inputs."""
         simulator = self._simulator(1)
         trajectory = simulator.rollout(
             self._state(simulator, motion, slice(0, 1)),
@@ -79,7 +79,7 @@ class Engine:
         return simulator.state(q, qd, act=motion.act[rows] if motion.act.shape[1] else None)
 
     def read(self, motion: Motion) -> Readings:
-        """The readings at each state of a motion but the last, and where a step leads from there."""
+        """Return the readings at each state of a motion but the last, and the state after a step from there."""
         steps, worlds = len(motion.ctrl), min(MOST_WORLDS, MEMORY // self.model.nv)
         parts = [self._chunk(motion, slice(start, min(start + worlds, steps))) for start in range(0, steps, worlds)]
         return Readings(
@@ -97,7 +97,7 @@ class Engine:
         control = motion.ctrl[None, rows] if self.model.nu else None
         simulator, euler = self._pair(worlds)
         step = simulator.rollout(self._state(simulator, motion, rows), control=control, steps=1)
-        # Generalised forces are told of Euler's steps; they don't depend on the integrator.
+        # Generalised forces are those of Euler's steps; they don't depend on the integrator.
         trial = euler.rollout(self._state(euler, motion, rows), control=control, steps=1)
         inputs = None if control is None else torch.tensor(control)
         left_out: list[str] = []
@@ -112,7 +112,7 @@ class Engine:
         return Readings(forces, contacts, sensors, energy, *sim.to_mujoco(self.model, q, qd), left_out)
 
     def _pair(self, worlds: int) -> tuple[sim.Simulator, sim.Simulator]:
-        """One that steps as the file says and measures forces, and one that steps by Euler's method."""
+        """Make one simulator with the file's integrator that measures forces, and one with Euler's method."""
         if worlds not in self._pairs:
             euler = self._simulator(worlds, integrator="euler")
             self._pairs = {worlds: (self._simulator(worlds, self.forces), euler)}
@@ -121,7 +121,7 @@ class Engine:
     def _sensors(
         self, simulator: sim.Simulator, state: sim.State, control: torch.Tensor | None
     ) -> dict[str, np.ndarray]:
-        """Readings by name, quaternions wxyz."""
+        """Return readings by name, quaternions wxyz."""
         kinds = {each.name: each.kind for each in self.model.sensors}
         names = [
             name for name, kind in kinds.items()
@@ -146,7 +146,7 @@ class Engine:
         rows: slice,
         left_out: list[str],
     ) -> dict[str, np.ndarray]:
-        """Generalised forces along MuJoCo's coordinates."""
+        """Return generalised forces along MuJoCo's coordinates."""
         q, qd = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd))
         act = None if trial.act is None else torch.tensor(trial.act.numpy())
         try:
@@ -159,14 +159,14 @@ class Engine:
         return {name: self._theirs(q[0].numpy(), part[0].numpy()) for name, part in taken}
 
     def _theirs(self, q: np.ndarray, force: np.ndarray) -> np.ndarray:
-        """Forces along MuJoCo's coordinates [worlds, nv]."""
+        """Convert forces to MuJoCo's coordinates [worlds, nv]."""
         worlds, nv = force.shape
         units = np.tile(np.eye(nv), (worlds, 1))
         _, moved = sim.to_mujoco(self.model, np.repeat(q, nv, axis=0), units)
         return np.linalg.solve(moved.reshape(worlds, nv, nv), force[..., None])[..., 0]
 
     def _by_balance(self, motion: Motion, rows: slice, after: np.ndarray) -> np.ndarray:
-        """What is left of an Euler step when all else that MuJoCo lets act is taken off."""
+        """Compute constraint forces as an Euler step's change of momentum minus all other forces of MuJoCo."""
         data, found = mujoco.MjData(self.peer), []
         for number, qvel in zip(range(rows.start, rows.stop), after, strict=True):
             data.qpos, data.qvel, data.ctrl = motion.qpos[number], motion.qvel[number], motion.ctrl[number]

@@ -1,4 +1,4 @@
-"""The robots that are compared, and their files with sensors added."""
+"""Robots to compare, and their files with sensors added."""
 
 import warnings
 from pathlib import Path
@@ -22,7 +22,7 @@ FILES = [
 ]  # fmt: skip
 
 HINGE_SLIDE = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-ZONE = 1.1  # radius of a site for touch, in that of the largest geom of its body
+ZONE = 1.1  # radius of a touch site, relative to the largest geom of its body
 SMALL = 0.05  # of bodies without geoms [m]
 OF_JOINTS = ("JOINTPOS", "JOINTVEL", "JOINTACTFRC")
 OF_LIMITS = ("JOINTLIMITPOS", "JOINTLIMITVEL", "JOINTLIMITFRC")
@@ -38,7 +38,7 @@ OF_ALL = ("E_POTENTIAL", "E_KINETIC")
 
 
 def label(path: str) -> str:
-    """A short name of a file: "gymnasium ant"."""
+    """Return a short name of a file: "gymnasium ant"."""
     place = Path(path)
     return f"{place.parts[0]} {place.parent.name if place.stem == 'robot' else place.stem}"
 
@@ -46,13 +46,13 @@ def label(path: str) -> str:
 def with_sensors(path: Path, folder: Path, name: str) -> Path:
     """Write a file with a name for everything and a standard set of sensors for each joint, body, actuator and tendon.
 
-    Numbers have six digits there, as MuJoCo writes them; both engines read this file.
+    Numbers have six digits, as written by MuJoCo; both engines read this file.
 
     Returns:
         the file, in ``folder``.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of MuJoCo's attributes that are going out of use
+        warnings.simplefilter("ignore", UserWarning)  # of MuJoCo's deprecated attributes
         text = _sensed(mujoco.MjSpec.from_file(str(path)), path)
     found = folder / f"{name.replace(' ', '_')}.xml"
     write_text(found, text)
@@ -60,12 +60,14 @@ def with_sensors(path: Path, folder: Path, name: str) -> Path:
 
 
 def _sensed(spec: mujoco.MjSpec, path: Path) -> str:
-    """The file with names and sensors."""
+    """Return the file with names and sensors."""
     spec.meshdir, spec.texturedir = (str((path.parent / each).resolve()) for each in (spec.meshdir, spec.texturedir))
     for kind in ("bodies", "joints", "geoms", "sites", "actuators", "tendons"):
         for number, each in enumerate(getattr(spec, kind)):
             each.name = each.name or f"{kind}_{number}"
-    spec.option.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)  # with it sensors read the energy of a step ago
+    spec.option.enableflags &= ~int(
+        mujoco.mjtEnableBit.mjENBL_ENERGY
+    )  # with it sensors read the energy of the previous step
     model = spec.compile()
     for number, sensor in enumerate(spec.sensors):
         sensor.name = sensor.name or f"own {number}"

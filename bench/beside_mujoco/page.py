@@ -1,11 +1,11 @@
-"""The record of ``bench.beside_mujoco`` as a section of the results page (``bench.results``)."""
+"""Record of ``bench.beside_mujoco`` as a section of the results page (``bench.results``)."""
 
 import re
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-LOOSER = 100.0  # tolerance of MuJoCo's other free motion, in those of the file
+LOOSER = 100.0  # tolerance of MuJoCo's second free motion, relative to the file's
 
 TEXT = """\
 Random inputs drive each robot in MuJoCo for {steps:,} steps, from the first keyframe of its file or its default, with
@@ -37,7 +37,7 @@ LEFT = "Not compared, because the importer refuses or lacks it: {left}."
 
 
 def section(record: dict[str, Any]) -> str:
-    """What is compared, the three tables, and what is left out."""
+    """Return the description, the three tables, and the quantities that aren't compared."""
     rows = record["rows"]
     parts = [TEXT.format(steps=record["steps"]), along_table(rows)]
     if any(row["integrator"] == "RK4" for row in rows):
@@ -51,7 +51,7 @@ def section(record: dict[str, Any]) -> str:
 
 
 def along_table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A line per model: differences along MuJoCo's motion."""
+    """Return a row per model: differences along MuJoCo's motion."""
     lines = [
         "| model | degrees of freedom | steps with contact | energy | constraints | actuators, passive | contacts "
         "| sensors: most | MuJoCo itself |",
@@ -78,7 +78,7 @@ def along_table(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def kinds_table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A line per kind of sensor: over all models."""
+    """Return a row per kind of sensor: over all models."""
     lines = ["| kind of sensor | models | median | most | in |", "|---|---|---|---|---|"]
     found: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
@@ -92,7 +92,7 @@ def kinds_table(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def free_table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A line per model: motions of their own."""
+    """Return a row per model: free motions."""
     lines = ["| model | place [m] | energy | constraints | contacts | sensors: most |", "|---|---|---|---|---|---|"]
     for row in rows:
         cells = [beside(row["free"], name) for name in ("place", "energy", "constraint", "contact")]
@@ -102,7 +102,7 @@ def free_table(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
-    """What isn't compared, each with the models."""
+    """Return the quantities that aren't compared, each with its models."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for reason in row["left_out"]:
@@ -112,7 +112,7 @@ def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def short(reason: str) -> str:
-    """What a message says, without the sensor that it names."""
+    """Return a message without the sensor's name."""
     if match := re.search(r"measure .*tendon '(.*?)'", reason):
         return f"forces and torques in joints of what the tendon {match[1]} pulls at"
     if match := re.search(r"measure .*constraint '(.*?)'", reason):
@@ -121,7 +121,7 @@ def short(reason: str) -> str:
 
 
 def most(along: Mapping[str, Mapping[str, Any]], *names: str) -> str:
-    """The largest of some differences; a dash where there is none."""
+    """Return the largest of some differences; a dash if there are none."""
     found = [along[name]["converged"] for name in names if name in along]
     return number(max(found)) if found else "-"
 
@@ -139,7 +139,7 @@ def size(value: float | None) -> float:
 
 
 def number(value: float | None) -> str:
-    """With one digit; a dash where there is none, or none that is finite."""
+    """Format with one digit; a dash for None and non-finite numbers."""
     if value is None or value == float("inf"):
         return "-"
     return "0" if value == 0.0 else f"{value:.0e}".replace("e+00", "").replace("e-0", "e-")

@@ -1,8 +1,8 @@
-"""What is compared: forces, sensors and the next state at each state of a motion, as MuJoCo gives them.
+"""MuJoCo's readings to compare: forces, sensors and the next state at each state of a motion.
 
-Two things are told differently here, see docs/learning.md and docs/mujoco.md, and made equal in these readings: passive
-forces have the dampers of joints at the end of an Euler step, which takes them implicitly, and the potential energy is
-without that of bodies that don't move.
+Two quantities have other definitions here (docs/learning.md, docs/mujoco.md) and are converted in these readings:
+passive forces include the dampers of joints at the end of an Euler step, which is implicit in them, and the potential
+energy excludes bodies that don't move.
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ from bench.drift import UNSTABLE
 
 @dataclass
 class Motion:
-    """States, and the input that acts in the step from each but the last.
+    """States, and the input in the step from each but the last.
 
     Attributes:
-        qpos: [steps + 1, nq].
-        qvel: [steps + 1, nv].
-        act: [steps + 1, na].
-        ctrl: [steps, nu].
+        qpos: coordinates [steps + 1, nq].
+        qvel: velocities [steps + 1, nv].
+        act: activations [steps + 1, na].
+        ctrl: inputs [steps, nu].
     """
 
     qpos: np.ndarray
@@ -32,16 +32,16 @@ class Motion:
 
 @dataclass
 class Readings:
-    """What one engine says at each state of a motion but the last, in MuJoCo's coordinates.
+    """Readings of one engine at each state of a motion but the last, in MuJoCo's coordinates.
 
     Attributes:
-        forces: generalised ones by origin, "constraint", "actuator" and "passive" [steps, nv].
-        contacts: on each geom, along world axes [steps, ngeom, 3], N.
-        sensors: by name [steps, numbers].
-        energy: kinetic and potential, of the state after the step [steps, 2], J.
-        qpos: after the step [steps, nq].
-        qvel: after the step [steps, nv].
-        left_out: what isn't there, and why.
+        forces: generalised forces by origin, "constraint", "actuator" and "passive" [steps, nv].
+        contacts: contact forces on each geom, along world axes [steps, ngeom, 3], N.
+        sensors: readings by name [steps, numbers].
+        energy: kinetic and potential energy after the step [steps, 2], J.
+        qpos: coordinates after the step [steps, nq].
+        qvel: velocities after the step [steps, nv].
+        left_out: missing quantities, with reasons.
     """
 
     forces: dict[str, np.ndarray]
@@ -54,10 +54,10 @@ class Readings:
 
 
 def motion_of(peer: mujoco.MjModel, inputs: np.ndarray) -> Motion:
-    """A motion of MuJoCo from where the file begins: its first keyframe, or its default.
+    """Simulate a motion in MuJoCo from the file's first keyframe, or its default.
 
     Raises:
-        RuntimeError: where MuJoCo finds it unstable and begins anew.
+        RuntimeError: if MuJoCo finds it unstable and resets.
     """
     data = mujoco.MjData(peer)
     if peer.nkey:
@@ -74,12 +74,12 @@ def motion_of(peer: mujoco.MjModel, inputs: np.ndarray) -> Motion:
 
 
 def state_of(data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Copies of coordinates, velocities and states of actuators."""
+    """Return copies of coordinates, velocities and states of actuators."""
     return data.qpos.copy(), data.qvel.copy(), data.act.copy()
 
 
 def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
-    """MuJoCo's readings at each state of a motion, and where its step leads from there."""
+    """Return MuJoCo's readings at each state of a motion, and the state after a step from there."""
     data, after = mujoco.MjData(peer), mujoco.MjData(peer)
     found: dict[str, list[np.ndarray]] = {name: [] for name in ("constraint", "actuator", "passive")}
     contacts, sensors, energies, qpos, qvel = [], [], [], [], []
@@ -111,7 +111,7 @@ def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
 
 
 def damped_implicitly(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """By how much forces of joint dampers at the end of an Euler step differ from those at its start [nv]."""
+    """Return the difference of joint damper forces between the end and the start of an Euler step [nv]."""
     mass, step = np.zeros((peer.nv, peer.nv)), peer.opt.timestep
     mujoco.mj_fullM(peer, data, mass)
     change = step * np.linalg.solve(mass + step * np.diag(peer.dof_damping), mass @ data.qacc)
@@ -119,7 +119,7 @@ def damped_implicitly(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
 
 
 def energy_of_what_is_still(peer: mujoco.MjModel, data: mujoco.MjData) -> float:
-    """Potential energy of bodies that don't move [J]."""
+    """Compute the potential energy of bodies that don't move [J]."""
     still = peer.body_weldid == 0
     return -float(peer.body_mass[still] @ data.xipos[still] @ peer.opt.gravity)
 
@@ -129,7 +129,7 @@ def _place(peer: mujoco.MjModel, number: int) -> slice:
 
 
 def contact_forces(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """The sum of the forces of contacts on each geom [ngeom, 3], along world axes."""
+    """Compute the sum of the contact forces on each geom [ngeom, 3], along world axes."""
     found, force = np.zeros((peer.ngeom, 3)), np.zeros(6)
     for number in range(data.ncon):
         mujoco.mj_contactForce(peer, data, number, force)
@@ -141,7 +141,7 @@ def contact_forces(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
 
 
 def energy_of(peer: mujoco.MjModel, data: mujoco.MjData, qpos: np.ndarray, qvel: np.ndarray) -> tuple[float, float]:
-    """Kinetic and potential energy of a state [J]."""
+    """Compute kinetic and potential energy of a state [J]."""
     data.qpos, data.qvel = qpos, qvel
     mujoco.mj_fwdPosition(peer, data)
     mujoco.mj_fwdVelocity(peer, data)

@@ -21,7 +21,7 @@ ON_REQUEST = ("BARD compiled",)  # measured only when named: compilation takes m
 
 
 def is_installed(name: str) -> bool:
-    """Whether a library can be imported."""
+    """Return True if a library can be imported."""
     try:
         return find_spec(LIBRARIES[name][1]) is not None
     except ModuleNotFoundError:  # its parent package is missing

@@ -12,7 +12,7 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`. In ADAM every robot has a floating base; that of a fixed robot stays in place."""
+    """Calls of ADAM, see :class:`TorchLibrary`. Every robot has a floating base; that of a fixed robot doesn't move."""
 
     note = (
         "ADAM: PyTorch backend; rnea without accelerations (bias_force), since it has no other; aba of a fixed base "
@@ -28,7 +28,7 @@ class Calls(TorchLibrary):
         )
 
     def function(self, case: str) -> Callable[..., Any]:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         adam, tip = self.adam, self.robot.tip
         functions: dict[str, Callable[..., Any]] = {
             "fk": lambda base, s: adam.forward_kinematics(tip, base, s),
@@ -46,7 +46,7 @@ class Calls(TorchLibrary):
         return torch.linalg.solve(self.adam.mass_matrix(base, s)[:, 6:, 6:], tau - bias)
 
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """See :class:`TorchLibrary`."""
+        """Return its arguments, see :class:`TorchLibrary`."""
         count = len(state.q)
         base = np.tile(np.eye(4), (count, 1, 1))
         base_qd, s, qd = np.zeros((count, 6)), state.q, state.qd
@@ -62,7 +62,7 @@ class Calls(TorchLibrary):
         return [self.tensor(array) for array in arrays]
 
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """See :class:`TorchLibrary`."""
+        """Convert its result, see :class:`TorchLibrary`."""
         first = 0 if self.robot.floating else 6
         if case == "fk":
             return result

@@ -10,7 +10,7 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`."""
+    """Calls of Backswing, see :class:`TorchLibrary`."""
 
     def __init__(self, robot: Robot, dtype: str, device: str):
         super().__init__(robot, dtype, device)
@@ -19,7 +19,7 @@ class Calls(TorchLibrary):
         self.ours = sim.torch.Robot(robot.urdf, dtype=self.dtype, device=device, **options)
 
     def function(self, case: str) -> Callable[..., Any]:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         tip = self.robot.tip
         functions: dict[str, Callable[..., Any]] = {
             "fk": lambda q: self.ours.forward_kinematics_matrix(q, tip),
@@ -31,10 +31,10 @@ class Calls(TorchLibrary):
         return functions[case]
 
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """See :class:`TorchLibrary`."""
+        """Return its arguments, see :class:`TorchLibrary`."""
         return [self.tensor(array) for array in state.arguments(case)]
 
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """See :class:`TorchLibrary`."""
+        """Convert its result, see :class:`TorchLibrary`."""
         found: torch.Tensor = result
         return found

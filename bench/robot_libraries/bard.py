@@ -12,7 +12,9 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary, Unsupported
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`. Velocities, accelerations and forces of a floating base are along its body axes."""
+    """Calls of BARD, see :class:`TorchLibrary`. Velocities, accelerations and forces of a floating base are along its
+    body axes.
+    """
 
     note = (
         "BARD: without torch.compile, in preallocated workspaces; rnea, crba and aba include their kinematics; "
@@ -29,7 +31,7 @@ class Calls(TorchLibrary):
         self.tip = self.bard.get_frame_id(robot.tip)
 
     def function(self, case: str) -> Callable[..., Any]:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         model, tip, workspace = self.bard, self.tip, self._workspaces()
 
         def rnea(q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor) -> torch.Tensor:
@@ -48,7 +50,9 @@ class Calls(TorchLibrary):
         return functions[case]
 
     def _workspaces(self) -> Callable[[torch.Tensor], Any]:
-        """Workspaces for a batch of coordinates: one for values and one for gradients, which keep an autograd graph."""
+        """Make workspaces for a batch of coordinates: one for values and one for gradients, which keep an autograd
+        graph.
+        """
         made: dict[bool, Any] = {}
 
         def workspace(q: torch.Tensor) -> Any:
@@ -61,7 +65,7 @@ class Calls(TorchLibrary):
         return workspace
 
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """See :class:`TorchLibrary`."""
+        """Return its arguments, see :class:`TorchLibrary`."""
         turn = self._turn(state)
         q = state.q
         if self.robot.floating:
@@ -76,7 +80,7 @@ class Calls(TorchLibrary):
         return [self.tensor(array) for array in arrays]
 
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """See :class:`TorchLibrary`."""
+        """Convert its result, see :class:`TorchLibrary`."""
         turn = self.tensor(self._turn(state))
         if case == "jacobian":
             position = self.function("fk")(*self.arguments("fk", state))[:, :3, 3, None]
@@ -93,14 +97,14 @@ class Calls(TorchLibrary):
         return found
 
     def _turn(self, state: State) -> np.ndarray:
-        """Orthogonal matrices [batch, nv, nv] that turn velocities along world axes into BARD's."""
+        """Return orthogonal matrices [batch, nv, nv] that turn velocities along world axes into BARD's."""
         turn = np.tile(np.eye(self.robot.nv), (len(state.q), 1, 1))
         if self.robot.floating:
             turn[:, :3, :3] = turn[:, 3:6, 3:6] = Rotation.from_quat(state.q[:, 3:7]).inv().as_matrix()
         return turn
 
     def _drift(self, state: State) -> np.ndarray:
-        """BARD's accelerations [batch, nv] when those along world axes are zero."""
+        """Return BARD's accelerations [batch, nv] when those along world axes are zero."""
         drift = np.zeros_like(state.qd)
         if self.robot.floating:
             velocity = _times(self._turn(state), state.qd)
@@ -109,6 +113,6 @@ class Calls(TorchLibrary):
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """The product of each matrix [batch, n, n] with its vector [batch, n]."""
+    """Multiply each matrix [batch, n, n] by its vector [batch, n]."""
     product: np.ndarray = (matrices @ vectors[:, :, None])[:, :, 0]
     return product

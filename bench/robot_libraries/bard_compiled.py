@@ -10,7 +10,7 @@ from bench.robot_libraries.base import Robot
 
 
 class Calls(bard.Calls):
-    """See :class:`TorchLibrary`."""
+    """Calls of BARD, see :class:`TorchLibrary`."""
 
     note = "BARD compiled: as BARD, with torch.compile, recompiled for each batch"
 
@@ -19,6 +19,6 @@ class Calls(bard.Calls):
         self.bard.enable_compilation()
 
     def function(self, case: str) -> Callable[..., Any]:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         torch.compiler.reset()  # after some shapes it would compile for dynamic shapes, then stop compiling
         return super().function(case)

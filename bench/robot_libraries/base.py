@@ -1,4 +1,4 @@
-"""Interface of every library in the benchmark: robots, states, and the calls of one library."""
+"""Common interface of the libraries in the benchmark: robots, states, and the calls of one library."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +15,12 @@ TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True)
 class Robot:
-    """A robot as all libraries read it.
+    """Robot for all libraries.
 
     Attributes:
         name: name in the records.
         urdf: file without geometry, damping and dry friction, which some libraries do not support.
-        floating: whether its base is free.
+        floating: True if its base is free.
         tip: the link whose pose and Jacobian are computed.
         joints: names of the joints with one degree of freedom, in the order of the coordinates.
     """
@@ -55,22 +55,22 @@ class State:
 
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], count: int) -> "State":
-        """The first ``count`` states of a file."""
+        """Load the first ``count`` states of a file."""
         return cls(*(arrays[field.name][:count] for field in fields(cls)))
 
     def first(self, count: int) -> "State":
-        """The first ``count`` states."""
+        """Return the first ``count`` states."""
         return State.load(vars(self), count)
 
     def arguments(self, case: str) -> list[np.ndarray]:
-        """The arguments of a case's function."""
+        """Return the arguments of a case's function."""
         further = {"rnea": [self.qd, self.qdd], "aba": [self.qd, self.tau]}
         return [self.q, *further.get(case, [])]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A case on one batch.
+    """Case on one batch.
 
     Attributes:
         forward: computes the values of the whole batch, synchronously.
@@ -111,11 +111,11 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def call(self, case: str, state: State) -> Call | None:
-        """A case on a batch of states; None if the library does not support it."""
+        """Make a case for a batch of states; None if the library does not support it."""
 
 
 class Unsupported(Exception):
-    """The library does not support a robot, precision or device; the message says why."""
+    """Error of a library that does not support a robot, precision or device; the message gives the reason."""
 
 
 class TorchLibrary(Library):
@@ -127,23 +127,25 @@ class TorchLibrary(Library):
         self.device = device
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
-        """A tensor of the library's dtype on its device."""
+        """Make a tensor of the library's dtype on its device."""
         return torch.tensor(array, dtype=self.dtype, device=self.device)
 
     @abc.abstractmethod
     def function(self, case: str) -> Callable[..., Any] | None:
-        """The function of a case. It takes :meth:`arguments` and returns a tensor or a tuple; None if unsupported."""
+        """Return the function of a case. It takes :meth:`arguments` and returns a tensor or a tuple; None if
+        unsupported.
+        """
 
     @abc.abstractmethod
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """The arguments of the function."""
+        """Return the arguments of the function."""
 
     @abc.abstractmethod
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
         """Convert the function's result for a batch of states to the conventions of :attr:`Call.value`."""
 
     def call(self, case: str, state: State) -> Call | None:
-        """See :class:`Library`."""
+        """Make a case, see :class:`Library`."""
         function = self.function(case)
         if function is None:
             return None
@@ -179,7 +181,9 @@ class TorchLibrary(Library):
 
 
 def gradient_error(function: Callable[..., Any], leaves: Sequence[torch.Tensor]) -> float:
-    """Error of a gradient along a random direction against central differences, relative to its largest part."""
+    """Compute the error of a gradient along a random direction against central differences, relative to its largest
+    part.
+    """
     generator = torch.Generator().manual_seed(0)
 
     def random_like(x: torch.Tensor) -> torch.Tensor:

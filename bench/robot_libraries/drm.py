@@ -10,7 +10,7 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary, Unsupported
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`."""
+    """Calls of DRM, see :class:`TorchLibrary`."""
 
     note = "DRM: fixed bases only; its mass matrix takes one inverse dynamics call per column"
 
@@ -26,7 +26,7 @@ class Calls(TorchLibrary):
             raise Unsupported(f"another order of joints: {names}")
 
     def function(self, case: str) -> Callable[..., Any]:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         drm, tip = self.drm, self.robot.tip
         functions: dict[str, Callable[..., Any]] = {
             "fk": lambda q: drm.compute_forward_kinematics(q, tip),
@@ -38,11 +38,11 @@ class Calls(TorchLibrary):
         return functions[case]
 
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """See :class:`TorchLibrary`."""
+        """Return its arguments, see :class:`TorchLibrary`."""
         return [self.tensor(array) for array in state.arguments(case)]
 
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """See :class:`TorchLibrary`."""
+        """Convert its result, see :class:`TorchLibrary`."""
         if case == "jacobian":
             linear, angular = result
             return torch.cat([angular, linear], dim=1)
@@ -56,7 +56,7 @@ class Calls(TorchLibrary):
 
 
 def _rotation(quaternion: torch.Tensor) -> torch.Tensor:
-    """Rotation matrices [batch, 3, 3] of quaternions xyzw [batch, 4]."""
+    """Return rotation matrices [batch, 3, 3] of quaternions xyzw [batch, 4]."""
     v, w = quaternion[:, :3], quaternion[:, 3, None, None]
     identity = torch.eye(3, dtype=v.dtype, device=v.device)
     cross = torch.linalg.cross(v[:, :, None].expand(-1, 3, 3), identity.expand(len(v), 3, 3), dim=1)

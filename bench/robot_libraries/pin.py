@@ -1,4 +1,4 @@
-"""Pinocchio: batched C++ calls where it has them, otherwise single calls minus the Python call overhead."""
+"""Pinocchio: batched C++ calls if available, otherwise single calls minus the Python call overhead."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ SINGLE = 256  # number of states for timing single calls
 
 
 class Calls(Library):
-    """See :class:`Library`."""
+    """Calls of Pinocchio, see :class:`Library`."""
 
     note = (
         "Pinocchio: always float64; rnea and aba by rneaInParallel and abaInParallel; the rest, which has no batched "
@@ -37,7 +37,7 @@ class Calls(Library):
         self.pool = pinocchio.ModelPool(self.model, 1)
 
     def call(self, case: str, state: State) -> Call | None:
-        """See :class:`Library`."""
+        """Make a case, see :class:`Library`."""
         if case in ("rnea", "aba"):
             return self._whole_batch(case, state)
         forward, overhead = self._single(SINGLE_CALLS[case], state)
@@ -62,7 +62,9 @@ class Calls(Library):
     def _single(
         self, function: Callable[..., object], state: State
     ) -> tuple[Callable[[], object], Callable[[], object]]:
-        """A loop of SINGLE single calls, repeating the states if there are fewer, and a loop with the same overhead."""
+        """Make a loop of SINGLE single calls, repeating the states if there are fewer, and a loop with the same
+        overhead.
+        """
         converted = [np.resize(array, (SINGLE, array.shape[1])) for array in self._converted(state)]
         states = [tuple(x.copy() for x in each) for each in zip(*converted, strict=True)]
         model, data, frame = self.model, self.model.createData(), self.frame
@@ -74,12 +76,14 @@ class Calls(Library):
         return loop, _overhead(function)
 
     def _converted(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q and v in Pinocchio's conventions. Accelerations or forces are arbitrary, since only time is measured."""
+        """Convert q and v to Pinocchio's conventions. Accelerations or forces are arbitrary, since only time is
+        measured.
+        """
         q, v = sim.to_pinocchio(self.ours, state.q, state.qd, self.order)
         return q, v, state.tau
 
     def value(self, case: str, state: State) -> np.ndarray:
-        """The reference for all libraries, in Backswing's conventions."""
+        """Return the reference for all libraries, in Backswing's conventions."""
         data = self.model.createData()
         states = zip(state.q, state.qd, state.qdd, state.tau, strict=True)
         return np.array([self._value(case, data, *each) for each in states])
@@ -127,7 +131,7 @@ DERIVATIVES: dict[str, Callable[..., object]] = {
 
 
 def _overhead(function: Callable[..., object]) -> Callable[[], object]:
-    """A loop of SINGLE calls on a one-joint robot."""
+    """Make a loop of SINGLE calls on a one-joint robot."""
     model, numbers = one_joint(), np.zeros(1)
     data, frame = model.createData(), model.nframes - 1
 

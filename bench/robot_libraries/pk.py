@@ -10,7 +10,7 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary, Unsupported
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`."""
+    """Calls of pytorch_kinematics, see :class:`TorchLibrary`."""
 
     note = "pytorch_kinematics: fixed bases only, no dynamics"
 
@@ -24,7 +24,7 @@ class Calls(TorchLibrary):
             raise Unsupported("it only has the joints between base and tip")
 
     def function(self, case: str) -> Callable[..., Any] | None:
-        """See :class:`TorchLibrary`."""
+        """Return the function of a case, see :class:`TorchLibrary`."""
         functions: dict[str, Callable[..., Any]] = {
             "fk": lambda q: self.chain.forward_kinematics(q).get_matrix(),
             "jacobian": self.chain.jacobian,
@@ -32,10 +32,10 @@ class Calls(TorchLibrary):
         return functions.get(case)
 
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """See :class:`TorchLibrary`."""
+        """Return its arguments, see :class:`TorchLibrary`."""
         return [self.tensor(state.q)]
 
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """See :class:`TorchLibrary`."""
+        """Convert its result, see :class:`TorchLibrary`."""
         found: torch.Tensor = torch.cat([result[:, 3:], result[:, :3]], dim=1) if case == "jacobian" else result
         return found

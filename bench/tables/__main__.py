@@ -126,7 +126,7 @@ def write_problem(folder: Path, steps: Iterable[int]) -> Path:
 
 
 def interval_record(row: Row) -> dict[str, object]:
-    """A row of the ablation, with the memory that the formula predicts."""
+    """Return a row of the ablation, with the memory that the formula predicts."""
     interval = int(row.method.split()[1])
     return {
         **asdict(row),
@@ -137,7 +137,7 @@ def interval_record(row: Row) -> dict[str, object]:
 
 
 def formula_mb(steps: int, interval: int) -> float:
-    """Memory of ceil(n / k) + k float32 states per world (docs/gradients.md) [MB]."""
+    """Return the memory of ceil(n / k) + k float32 states per world (docs/gradients.md) [MB]."""
     model = quadruped.build("float32").model
     return (math.ceil(steps / interval) + interval) * (model.nq + model.nv) * 4 * INTERVAL_WORLDS / 1e6
 
@@ -149,7 +149,7 @@ HEADER = (
 
 
 def line_of(row: Row) -> str:
-    """A line of the table. Numbers that were not measured are in brackets."""
+    """Format a row of the table. Numbers that were not measured are in brackets."""
     numbers = [text(x, row.estimate) for x in (row.peak_mb, row.forward_s, row.backward_s)]
     return (
         f"{row.method:28}{row.robots:7}{row.steps:7}"
@@ -159,7 +159,7 @@ def line_of(row: Row) -> str:
 
 
 def print_intervals(rows: list[Row]) -> None:
-    """Print memory and time of the ablation beside the predicted memory."""
+    """Print memory and time of the ablation, and the predicted memory."""
     print(f"{'interval':>8}{'steps':>7}{'peak MB':>10}{'formula MB':>12}{'forward s':>11}{'backward s':>12}")
     for row in rows:
         interval = int(row.method.split()[1])
@@ -171,7 +171,7 @@ def print_intervals(rows: list[Row]) -> None:
 
 
 def text(number: float, estimate: str) -> str:
-    """A number to three digits, in brackets if it is an estimate."""
+    """Format a number with three digits, in brackets if it is an estimate."""
     shown = f"{number:.0f}" if number >= 100.0 else f"{number:.3g}"
     return f"({shown})" if estimate else shown
 

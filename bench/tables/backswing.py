@@ -12,13 +12,13 @@ SOLVER = sim.PgsContact(sweeps=SWEEPS)
 
 
 class Checkpointed:
-    """A rollout as users run it.
+    """Rollout as users run it.
 
     Args:
         robots: number of robots in one world.
         interval: number of steps between stored states.
         worlds: number of worlds.
-        given: whether the rollout takes joint forces for every step and computes their gradients.
+        given: pass joint forces for every step and compute their gradients.
     """
 
     chunk = 1
@@ -48,7 +48,7 @@ class Checkpointed:
 
 
 class Taped:
-    """The same launches, with nothing computed twice: each step keeps its own working arrays and adjoints."""
+    """The same launches without recomputation: each step keeps separate working arrays and adjoints."""
 
     chunk = 1
     note = (

@@ -1,4 +1,4 @@
-"""Measures one method in this process and prints its rows as JSON, one per line. Run by ``bench.tables``."""
+"""Measurement of one method in this process; prints its rows as JSON, one per line. Run by ``bench.tables``."""
 
 import argparse
 import json

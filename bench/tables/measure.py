@@ -1,6 +1,7 @@
-"""Measures forward and backward of longer and longer rollouts in one process, until time or memory runs out.
+"""Measurement of forward and backward passes of longer and longer rollouts in one process, up to a limit of time or
+memory.
 
-Imports only the standard library and :mod:`bench.resident`, since a peer may live in another environment.
+Imports only the standard library and :mod:`bench.resident`, since a peer may be in another environment.
 """
 
 import gc
@@ -36,7 +37,7 @@ class Method(Protocol):
         """Roll out from the standing state, and keep what the backward pass needs."""
 
     def backward(self) -> None:
-        """Gradient of the sum of the final coordinates in the initial state and the inputs of all steps."""
+        """Compute the gradient of the sum of the final coordinates in the initial state and the inputs of all steps."""
 
     def forget(self) -> None:
         """Free what ``begin`` and ``forward`` allocated."""
@@ -55,7 +56,7 @@ class Row:
         peak_mb: peak memory during both, beyond what the process held after compilation and a short rollout [MB].
         repeats: number of runs; 0 if it was not run.
         compile_s: time to the first gradient: compilation, capture, a rollout of a few steps [s].
-        estimate: why the case was not run and the numbers are estimates (:func:`continued`); else "".
+        estimate: reason why the case was not run and the numbers are estimates (:func:`continued`); else "".
         note: see :class:`Method`.
     """
 
@@ -128,7 +129,9 @@ def continued(known: list[Row], steps: int) -> Row:
 def run_often(
     method: Method, steps: int, baseline: int, seconds: float, repeats: int
 ) -> tuple[float, float, float, int]:
-    """Median times, peak memory of the first run [MB], and the number of runs: one if a single run is slow already."""
+    """Return median times, peak memory of the first run [MB], and the number of runs: one if a single run is slow
+    already.
+    """
     forward: list[float] = []
     backward: list[float] = []
     resident.reset_peak()
@@ -142,7 +145,7 @@ def run_often(
 
 
 def run(method: Method, steps: int) -> tuple[float, float]:
-    """Seconds of one forward and one backward pass."""
+    """Return seconds of one forward and one backward pass."""
     method.begin(steps)
     start = time.perf_counter()
     method.forward(steps)

@@ -1,6 +1,6 @@
 """MuJoCo's MJX in JAX: a jitted step scanned over the rollout, and its reverse mode.
 
-Imports neither Backswing nor PyTorch, so that JAX may live in another environment.
+Imports neither Backswing nor PyTorch, so that JAX may be in another environment.
 """
 
 import json
@@ -23,7 +23,7 @@ class Mjx:
 
     Args:
         robots: number of worlds in the batch, one robot each.
-        checkpoint: whether to wrap each step in ``jax.checkpoint``, which stores its state and runs it again.
+        checkpoint: wrap each step in ``jax.checkpoint``, which stores its state and recomputes it.
     """
 
     def __init__(self, robots: int, checkpoint: bool):

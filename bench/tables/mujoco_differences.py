@@ -10,7 +10,7 @@ DIFFERENCE = 1.0e-6  # as in bench.step
 
 
 class MuJoCo:
-    """Keeps the states of all steps. The backward pass computes the Jacobian of each step and applies it.
+    """Gradient by stored states of all steps: the backward pass computes the Jacobian of each step and applies it.
 
     Args:
         robots: number of robots in one world.

@@ -1,4 +1,4 @@
-"""The record of ``bench.tables`` as a section of the results page (``bench.results``)."""
+"""Record of ``bench.tables`` as a section of the results page (``bench.results``)."""
 
 import math
 from typing import Any
@@ -47,7 +47,7 @@ pass faster from k = 3 on.
 
 
 def section(record: dict[str, Any]) -> str:
-    """The measurement, all methods, and the checkpoint intervals."""
+    """Return the measurement, all methods, and the checkpoint intervals."""
     methods = METHODS.format(room=f"{record['room_mb'] / 1000:.2g}", seconds=f"{record['seconds']:g}")
     parts = [methods.strip(), gradients_section(record), paper.section(record["rows"], OURS, number)]
     intervals = intervals_section(record)
@@ -55,7 +55,7 @@ def section(record: dict[str, Any]) -> str:
 
 
 def gradients_section(record: dict[str, Any]) -> str:
-    """Memory and times of all methods, and the paper's claims beside the measured ratios."""
+    """Return memory and times of all methods, and the paper's claims next to the measured ratios."""
     rows = record["rows"]
     parts = [claims(rows)]
     parts += [quantity_table(rows, key, title) for key, title in QUANTITIES]
@@ -70,7 +70,7 @@ def gradients_section(record: dict[str, Any]) -> str:
 
 
 def quantity_table(rows: list[dict[str, Any]], key: str, title: str) -> str:
-    """A line per method and number of robots, a column per number of steps."""
+    """Return a row per method and number of robots, a column per number of steps."""
     counts = sorted({row["steps"] for row in rows})
     lines = [f"| {title} | robots | {' | '.join(f'{n} steps' for n in counts)} |", "|---|---|" + "---|" * len(counts)]
     cases = dict.fromkeys((row["robots"], row["method"]) for row in rows)
@@ -82,7 +82,7 @@ def quantity_table(rows: list[dict[str, Any]], key: str, title: str) -> str:
 
 
 def cell(row: dict[str, Any], key: str) -> str:
-    """A number. If the rollout was not run it is in brackets, with the reason in the column that caused it."""
+    """Format a number. If the rollout was not run it is in brackets, with the reason in the column that caused it."""
     value = number(row[key])
     if not row["estimate"]:
         return value
@@ -91,7 +91,7 @@ def cell(row: dict[str, Any], key: str) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits. Memory is never smaller than a resident page."""
+    """Format with three digits. Memory is never smaller than a resident page."""
     if value == 0.0:
         return "0"
     return f"{value:.0f}" if value >= 100.0 else f"{value:.3g}"
@@ -121,14 +121,14 @@ def claims(rows: list[dict[str, Any]]) -> str:
 
 
 def ratio(value: float, of: float) -> str:
-    """A quotient to two digits."""
+    """Format a quotient with two digits."""
     if of == 0.0:
         return "(Backswing: below one page)"
     return f"{value / of:.0f}" if value >= 9.5 * of else f"{value / of:.2g}"
 
 
 def intervals_section(record: dict[str, Any]) -> str:
-    """Memory and times over the checkpoint interval, beside the formulas."""
+    """Return memory and times over the checkpoint interval, next to the formulas."""
     rows = record["intervals"]
     if not rows:
         return ""

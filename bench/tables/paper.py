@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Qiao et al. (ICML 2021), beside the same quantities measured here."""
+"""Tables 1 to 3 of Qiao et al. (ICML 2021), next to the same quantities measured here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,12 +37,12 @@ simulator stores 5 KB a step and that CppAD fails at 5,000 steps.
 
 
 def section(rows: list[dict[str, Any]], ours: str, number: Callable[[float], str]) -> str:
-    """The three tables, each with a last line for one robot here.
+    """Return the three tables, each with a last row for one robot here.
 
     Args:
-        rows: of the record of ``bench.tables``.
+        rows: rows of the record of ``bench.tables``.
         ours: the method whose figures are shown.
-        number: writes one.
+        number: formats a number.
     """
     own = {row["steps"]: row for row in rows if (row["robots"], row["method"]) == (1, ours) and not row["estimate"]}
     parts = [INTRODUCTION.strip()]

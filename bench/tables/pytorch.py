@@ -14,7 +14,7 @@ class PyTorch:
     Args:
         robots: number of worlds, with one robot each. A batch of worlds suits PyTorch better than several
             robots in one world.
-        compiled: whether to compile each stage of a step, and a sweep, as one graph.
+        compiled: compile each stage of a step, and a sweep, as one graph.
     """
 
     chunk = 1

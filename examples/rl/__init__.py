@@ -1,1 +1,1 @@
-"""Policies trained with gradients through the simulator; docs/learning.md explains them."""
+"""Policy training with gradients through the simulator; docs/learning.md explains it."""

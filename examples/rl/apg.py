@@ -9,7 +9,7 @@ of Qiao et al. (ICML 2021, table 4), whose return is at most n² / 2 for n links
     python -m examples.rl.apg Pendulum-3 --substeps 1      # the paper's time step
 
 Files: curve.png, the mean return over the environment steps; apg.npz with these figures; policy.pt, the network with
-its options; policy.gif, a film of the policy.
+its options; policy.gif, an animation of the policy.
 """
 
 import copy
@@ -28,7 +28,7 @@ from sim.envs import VectorEnv, make
 from sim.errors import ModelError
 
 HIDDEN = (128, 128)
-NORM = 1.0  # largest norm of the policy's gradient
+NORM = 1.0  # maximum norm of the policy's gradient
 WARM_UP = 50  # iterations in which the learning rate rises
 
 
@@ -37,10 +37,11 @@ class AnalyticPolicyGradient:
 
     Args:
         env: a differentiable environment, all of whose episodes have the same length.
-        iterations: over which the learning rate falls to zero.
-        rate: greatest learning rate.
-        deviation: of the random part of the actions, before they are bounded; it falls with the learning rate.
-        seed: of the network and of random numbers.
+        iterations: number of iterations over which the learning rate falls to zero.
+        rate: maximum learning rate.
+        deviation: standard deviation of the noise in the actions, before they are bounded; it falls with the learning
+            rate.
+        seed: seed of the network and of random numbers.
 
     Attributes:
         best: the policy of the best iteration.
@@ -59,13 +60,13 @@ class AnalyticPolicyGradient:
         env.reset(seed=processes.own_seed(seed))
 
     def iterate(self) -> dict[str, float]:
-        """One iteration.
+        """Run one iteration.
 
-        Episodes whose states go to infinity, as those of long pendulums with large steps may, are lost: they add
-        nothing to the gradient, and their observations say nothing of others. An iteration with one isn't the best.
+        Lost episodes, whose states diverge, as those of long pendulums with large steps may, add nothing to the
+        gradient, and their observations are ignored. An iteration with one doesn't count as the best.
 
         Returns:
-            The mean return of the episodes that weren't lost, the norm of the gradient, and the share of those lost.
+            The mean return of the episodes that weren't lost, the norm of the gradient, and the fraction of lost ones.
         """
         progress = self.iteration / max(self.iterations, 1)
         share = 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0))) * min((self.iteration + 1) / WARM_UP, 1.0)
@@ -91,7 +92,9 @@ class AnalyticPolicyGradient:
         return {"return": mean, "gradient_norm": float(norm), "lost": mean_lost}
 
     def _play(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The returns of whole episodes [num_envs], 0 of those that are lost; which are; and what was observed."""
+        """Play whole episodes; return their returns [num_envs] (0 if lost), the mask of lost ones, and the
+        observations.
+        """
         observation, _ = self.env.reset()
         total = torch.zeros(self.env.num_envs, dtype=self.env.dtype, device=self.env.device)
         lost = torch.zeros_like(total, dtype=torch.bool)
@@ -109,13 +112,13 @@ class AnalyticPolicyGradient:
         return total.masked_fill(lost, 0.0), lost, torch.stack(seen)
 
     def state(self) -> dict[str, Any]:
-        """All that decides what follows."""
+        """Return everything that determines the further training."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         random, env = self.generator.get_state(), self.env.get_state()
         return {**parts, "random": random, "env": env, "iteration": self.iteration, "best_return": self.best_return}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` has returned."""
+        """Restore the result of :meth:`state`."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self.iteration, self.best_return = state["iteration"], state["best_return"]
@@ -131,10 +134,10 @@ class AnalyticPolicyGradient:
 
 @command
 def main() -> None:
-    """Train a policy and write what came of it."""
+    """Train a policy and write the results."""
     parser = training_parser(__doc__, task="Pendulum-1", out="out/apg", iterations=300)
-    parser.add_argument("--envs", type=int, default=16, help="environments side by side, in each process (16)")
-    parser.add_argument("--rate", type=float, default=2e-3, help="greatest learning rate (0.002)")
+    parser.add_argument("--envs", type=int, default=16, help="environments in each process (16)")
+    parser.add_argument("--rate", type=float, default=2e-3, help="maximum learning rate (0.002)")
     parser.add_argument("--deviation", type=float, default=0.1, help="of actions at first (0.1)")
     parser.add_argument("--noise", type=float, default=0.0, help="of the first state of a pendulum [rad, rad/s] (0)")
     parser.add_argument("--substeps", type=int, default=8, help="steps of the simulation for each action (8)")

@@ -1,4 +1,4 @@
-"""Steps from stored states with other actions: what simulated policy gradients and sample enhancement are made of."""
+"""Steps from stored states with other actions, for simulated policy gradients and sample enhancement."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ Outcome = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
-    """An environment of the same task, to simulate stored states in.
+    """Make an environment of the same task, to simulate stored states in.
 
     Raises:
-        ModelError: for a task that keeps more of an episode than is stored: data or random parameters.
+        ModelError: for a task with more state of an episode than is stored: data or random parameters.
     """
     env.reset(seed=0)
     kept = env.get_state()
@@ -24,7 +24,7 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
     if more:
         raise ModelError(
             f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
-            f"{', '.join(more)}; leave --enhance simulated and --extras out"
+            f"{', '.join(more)}; remove --enhance simulated and --extras"
         )
     threads = env.simulator.threads
     other = VectorEnv(
@@ -36,7 +36,9 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
 
 
 def simulate(env: VectorEnv, states: Mapping[str, torch.Tensor], action: torch.Tensor) -> Outcome:
-    """Reward, whether nothing follows, and the observation after actions from stored states, one in each world."""
+    """Step stored states, one in each world: return reward, mask of terminal steps, and observation after the
+    actions.
+    """
     begun = {name: states[name] for name in ("q", "qd", "steps")}
     env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["final"])})
     _, reward, terminated, truncated, info = env.step(action)
@@ -54,7 +56,7 @@ class Simulated:
         self.env = env
 
     def __call__(self, rows: Batch, action: torch.Tensor) -> Outcome:
-        """What comes of actions [k n, actions], those of a transition one after the other.
+        """Simulate actions [k n, actions], those of a transition adjacent.
 
         Args:
             rows: n transitions.
@@ -67,9 +69,9 @@ class Simulated:
 class FirstOrder:
     """Several actions near the one that was taken from each state, by the derivative of the state after it.
 
-    The derivative is the product of those of the steps within an action (:meth:`sim.Simulator.linearise`). Rewards,
-    ends and observations are the task's own, of the states that it predicts. Where a joint lies at its limit or a foot
-    on the ground, a derivative holds on one side only, and neighbours on the other side are wrong.
+    The derivative is the product of those of the steps within an action (:meth:`sim.Simulator.linearise`). The task
+    computes rewards, ends and observations from the predicted states. With a joint at its limit or a foot on the
+    ground, a derivative is one-sided, and neighbours on the other side are wrong.
 
     Args:
         env: an environment with a world for each state, see :func:`beside`.
@@ -79,7 +81,7 @@ class FirstOrder:
         self.env, self.robot = env, Robot(env.simulator.model)
 
     def __call__(self, rows: Batch, action: torch.Tensor) -> Outcome:
-        """As :meth:`Simulated.__call__`; of ``rows`` the actions count, too."""
+        """Predict the results of actions, like :meth:`Simulated.__call__`; the actions in ``rows`` are used, too."""
         task, count = self.env.task, len(action) // len(rows["q"])
         before = TaskState(rows["q"], rows["qd"], rows["steps"])
         q, qd, slope = self.linearised(before, rows["action"])
@@ -94,7 +96,7 @@ class FirstOrder:
         return task.reward(begun, action, after), final, task.observe(after)
 
     def linearised(self, before: TaskState, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The state after an action, and its derivative in that.
+        """Linearise the state after an action in that action.
 
         Returns:
             q [n, nq], qd [n, nv] and the derivative [n, 2 nv, actions], of q in tangent coordinates.
@@ -119,7 +121,9 @@ class FirstOrder:
 
 
 def derivatives(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Derivatives of outputs [n, k] in actions [n, actions]: [n, k, actions]. It takes a way back for each of the k."""
+    """Compute derivatives of outputs [n, k] in actions [n, actions]: [n, k, actions], by one backward pass for each of
+    the k.
+    """
     columns = [
         torch.autograd.grad(column.sum(), action, retain_graph=True, materialize_grads=True)[0]
         for column in outputs.unbind(dim=1)

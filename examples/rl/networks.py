@@ -1,4 +1,4 @@
-"""What policies are made of: networks for actions and values, and the normalisation of observations."""
+"""Parts of policies: networks for actions and values, and normalisation of observations."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class Normaliser(nn.Module):
-    """Scales observations by the mean and standard deviation of those seen so far.
+    """Scaling of observations by the mean and standard deviation of those seen so far.
 
     Args:
         size: number of observations.
@@ -26,16 +26,16 @@ class Normaliser(nn.Module):
         self.register_buffer("count", torch.tensor(1e-4))
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Observations [..., size], scaled and kept within ±10.
+        """Return observations [..., size], scaled and clipped to ±10.
 
-        What hardly varies is scaled up by no more than 10: otherwise a policy answers it with such gains that the
-        gradient of a whole motion explodes.
+        Nearly constant observations are scaled up by at most 10: larger gains in a policy would make the gradient of a
+        whole motion explode.
         """
         return ((observation - self.mean) / (self.variance + 0.01).sqrt()).clamp(-10.0, 10.0)
 
     @torch.no_grad()
     def update(self, observations: torch.Tensor) -> None:
-        """Take more observations [..., size] into account (Chan, Golub and LeVeque 1979)."""
+        """Update the moments with more observations [..., size] (Chan, Golub and LeVeque 1979)."""
         batch = observations.reshape(-1, observations.shape[-1])
         count, total = len(batch), self.count + len(batch)
         difference = batch.mean(dim=0) - self.mean
@@ -46,7 +46,7 @@ class Normaliser(nn.Module):
 
 
 def layers(sizes: Sequence[int]) -> nn.Sequential:
-    """A network with ELU and layer normalisation after every layer but the last."""
+    """Make a network with ELU and layer normalisation after every layer but the last."""
     parts: list[nn.Module] = []
     for inputs, outputs in itertools.pairwise(sizes[:-1]):
         layer = nn.Linear(inputs, outputs)
@@ -60,14 +60,14 @@ def layers(sizes: Sequence[int]) -> nn.Sequential:
 
 
 class Policy(nn.Module):
-    """Actions between two bounds: tanh of a normal distribution whose deviation doesn't depend on the observation.
+    """Bounded stochastic policy: tanh of a normal distribution whose deviation doesn't depend on the observation.
 
     Args:
-        observations: how many.
-        low: least action [actions].
-        high: greatest action [actions].
+        observations: number of observations.
+        low: smallest action [actions].
+        high: largest action [actions].
         hidden: widths of the hidden layers.
-        deviation: of the normal distribution at first.
+        deviation: initial standard deviation of the normal distribution.
     """
 
     low: torch.Tensor
@@ -90,15 +90,15 @@ class Policy(nn.Module):
 
     @property
     def num_observations(self) -> int:
-        """How many observations there are."""
+        """Number of observations."""
         return self.normaliser.mean.numel()
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """The best action known [..., actions]."""
+        """Return the deterministic action [..., actions]."""
         return self._bounded(self.mean(self.normaliser(observation)))
 
     def sample(self, observation: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """A random action, differentiable in the policy and the observation [..., actions]."""
+        """Sample a random action, differentiable in the policy and the observation [..., actions]."""
         mean = self.mean(self.normaliser(observation))
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         return self._bounded(mean + self.log_deviation.exp() * noise)
@@ -106,12 +106,14 @@ class Policy(nn.Module):
     def sample_with_density(
         self, observation: torch.Tensor, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As :meth:`sample`, with the logarithm of the action's probability density [...], actions scaled to ±1."""
+        """Sample like :meth:`sample`, with the logarithm of the action's probability density [...], actions scaled to
+        ±1.
+        """
         mean, deviation = self.mean(self.normaliser(observation)), self.log_deviation.exp()
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         value = mean + deviation * noise
         normal = -0.5 * noise**2 - self.log_deviation - 0.5 * math.log(2.0 * math.pi)
-        # log(1 - tanh²), which doesn't lose digits for large values.
+        # log(1 - tanh²), without cancellation for large values.
         slope = 2.0 * (math.log(2.0) - value - nn.functional.softplus(-2.0 * value))
         return self._bounded(value), (normal - slope).sum(dim=-1)
 
@@ -120,10 +122,10 @@ class Policy(nn.Module):
 
 
 class Value(nn.Module):
-    """The return that is expected from an observation on.
+    """Expected return from an observation on.
 
     Args:
-        observations: how many.
+        observations: number of observations.
         hidden: widths of the hidden layers.
     """
 
@@ -132,5 +134,5 @@ class Value(nn.Module):
         self.network = layers((observations, *hidden, 1))
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Values [...] of normalised observations [..., observations]."""
+        """Return values [...] of normalised observations [..., observations]."""
         return self.network(observation).squeeze(-1)

@@ -1,4 +1,4 @@
-"""Trains a policy by soft actor-critic, and enhances its policy's gradient by the simulator's derivatives.
+"""Policy training by soft actor-critic, with the policy's gradient enhanced by the simulator's derivatives.
 
 The algorithm is that of Haarnoja et al., *Soft Actor-Critic Algorithms and Applications* (2018), without gradients
 through the simulator. Policy enhancement is that of Qiao et al. (ICML 2021, equations 13 and 14): in place of the
@@ -6,9 +6,9 @@ critic's slope in the action, the policy follows that of the reward and of the v
 
     dr/da + γ ds'/da' dV/ds'.
 
-With `--enhance jacobian` the derivatives of each step are stored beside it and used for the policy's action as well,
-which by then is another one; `--near` weighs them by exp(-|a - a0|), the distance of both (equation 16). With
-`--enhance simulated` the policy's own action is simulated from the stored state: one product, and nothing is stored.
+With `--enhance jacobian` the derivatives of each step are stored with it and reused for the policy's action, which has
+changed by then; `--near` weighs them by exp(-|a - a0|), the distance of both (equation 16). With `--enhance simulated`
+the policy's own action is simulated from the stored state: one product, and nothing is stored.
 
 Sample enhancement, from the same paper, adds transitions with actions near those that were taken. `--extras 9`
 simulates nine of them from the same state; with `--first-order` they follow from the step's derivatives instead
@@ -19,7 +19,7 @@ simulates nine of them from the same state; with `--first-order` they follow fro
     python -m examples.rl.sac Pendulum-1 --extras 9
 
 Files: curve.png, the return of episodes over the environment steps; sac.npz with these figures; policy.pt, the network
-with its options; policy.gif, a film of the policy.
+with its options; policy.gif, an animation of the policy.
 """
 
 import contextlib
@@ -40,30 +40,30 @@ from examples.rl.training import physics, train, training_parser, write_training
 from sim.envs import VectorEnv, make_task
 
 ENHANCEMENTS = ("none", "jacobian", "simulated")
-DISCOUNT = 0.99  # where an episode that is cut short has a value
+DISCOUNT = 0.99  # for truncated episodes that have a value
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the algorithm.
+    """Settings of the algorithm.
 
     Qiao et al. have layers of 256, a rate of 3e-4, batches of 256, 5 updates and an entropy of -0.01.
 
     Attributes:
         enhance: "none", "jacobian" or "simulated".
-        near: whether stored derivatives count less, the farther the action is from theirs.
-        extras: transitions that are added to each step of an environment.
-        first_order: whether their states follow from the step's derivatives; otherwise they are simulated.
-        spread: how far their actions are from the one taken at most, as a share of half the range of actions.
-        steps: of each environment in an iteration.
-        updates: of the networks for each step of all environments.
-        batch: transitions of an update.
-        capacity: transitions that are kept.
-        random_steps: transitions with random actions at first.
-        discount: of a reward, for each step that it is later; 1 is for tasks whose episodes end by their time.
+        near: reduce the weight of stored derivatives with the distance of the actions.
+        extras: number of transitions added to each step of an environment.
+        first_order: predict their states by the step's derivatives instead of simulating them.
+        spread: maximum distance of their actions from the one taken, relative to half the range of actions.
+        steps: steps of each environment in an iteration.
+        updates: updates of the networks for each step of all environments.
+        batch: transitions per update.
+        capacity: capacity of the replay buffer, in transitions.
+        random_steps: number of initial transitions with random actions.
+        discount: discount of rewards per step; 1 for tasks whose episodes end by their time.
         rate: learning rate.
-        target_share: how much of the critics their targets take over in an update.
-        entropy: that the policy is to keep, for each action.
+        target_share: fraction of the critics that their targets adopt per update.
+        entropy: target entropy of the policy, for each action.
         hidden: widths of the networks' layers.
     """
 
@@ -85,14 +85,14 @@ class Settings:
 
 
 class Replay:
-    """The last transitions, each a row of every tensor."""
+    """Replay buffer: the last transitions, each a row of every tensor."""
 
     def __init__(self, capacity: int):
         self.capacity, self.size, self._next = capacity, 0, 0
         self.rows: Batch = {}
 
     def add(self, rows: Batch) -> None:
-        """Keep transitions [n, ...], in place of the oldest where there is no room."""
+        """Add transitions [n, ...], replacing the oldest once the capacity is reached."""
         count = len(next(iter(rows.values())))
         places = (self._next + torch.arange(count)) % self.capacity
         for name, value in rows.items():
@@ -103,17 +103,17 @@ class Replay:
         self.size = min(self.size + count, self.capacity)
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
-        """Random transitions [count, ...]."""
+        """Draw random transitions [count, ...]."""
         places = torch.randint(self.size, (count,), generator=generator, device=generator.device)
         return {name: value[places] for name, value in self.rows.items()}
 
     def state(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the whole state."""
         rows = {name: value[: self.size].clone() for name, value in self.rows.items()}
         return {"rows": rows, "size": self.size, "next": self._next}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to what :meth:`state` has returned."""
+        """Restore the result of :meth:`state`."""
         self.rows, self.size = {}, 0
         self._next = 0
         if state["size"]:
@@ -129,7 +129,7 @@ class Critic(nn.Module):
         self.both = nn.ModuleList(layers((observations + actions, *hidden, 1)) for _ in range(2))
 
     def forward(self, observation: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Both estimates [2, n] for normalised observations and actions between -1 and 1."""
+        """Return both estimates [2, n] for normalised observations and actions between -1 and 1."""
         given = torch.cat([observation, action], dim=-1)
         return torch.stack([each(given).squeeze(-1) for each in self.both])
 
@@ -139,11 +139,11 @@ class Sac:
 
     Args:
         env: the environment.
-        settings: of the algorithm.
-        seed: of networks and random numbers.
+        settings: settings of the algorithm.
+        seed: seed of networks and random numbers.
 
     Raises:
-        ModelError: where stored states can't be simulated again, for what needs that.
+        ModelError: if stored states can't be simulated again, for settings that need it.
     """
 
     def __init__(self, env: VectorEnv, settings: Settings, seed: int = 0):
@@ -172,7 +172,7 @@ class Sac:
         env.reset(seed=seed)
 
     def iterate(self) -> dict[str, float]:
-        """Some steps of all environments, with updates after each. Returns the mean return and length of the last
+        """Take some steps of all environments, with updates after each. Returns the mean return and length of the last
         episodes (NaN before the first has ended), and the policy's deviation.
         """
         for _ in range(self.settings.steps):
@@ -186,14 +186,14 @@ class Sac:
         return {"return": ended[0], "length": ended[1], "deviation": deviation}
 
     def state(self) -> dict[str, Any]:
-        """All that decides what follows."""
+        """Return everything that determines the further training."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         done = {"iteration": self.iteration, "last_episodes": self.last_episodes}
         numbers = {"random": self.generator.get_state(), "temperature": self.log_temperature.detach().clone()}
         return {**parts, **done, **numbers, "env": self.env.get_state(), "replay": self.replay.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` has returned."""
+        """Restore the result of :meth:`state`."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self.iteration, self.last_episodes = state["iteration"], state["last_episodes"]
@@ -208,7 +208,7 @@ class Sac:
         return networks | {f"{name} optimiser": optimiser for name, optimiser in self.optimisers.items()}
 
     def _act(self) -> None:
-        """Take a step, and keep it."""
+        """Take a step, and store it."""
         env = self.env
         env.detach()
         before, observation = env.state, env.task.observe(env.state)
@@ -236,7 +236,7 @@ class Sac:
         self.last_episodes = [*self.last_episodes, *figures.tolist()][-4 * env.num_envs :]
 
     def extras(self, rows: Batch) -> Batch:
-        """Transitions with actions near those of others [n, ...], ``extras`` for each."""
+        """Return transitions with actions near those of others [n, ...], ``extras`` for each."""
         assert self._neighbours is not None, "only with extras"
         several = {name: value.repeat_interleave(self.settings.extras, dim=0) for name, value in rows.items()}
         low, high = self.env.action_low, self.env.action_high
@@ -248,7 +248,7 @@ class Sac:
         return {**several, "action": action, "reward": reward, "final": final, "after": after}
 
     def _update(self, batch: Batch) -> None:
-        """One step of critics, policy and temperature."""
+        """Run one gradient step of critics, policy and temperature."""
         wanted = self.targets(batch)
         found = self.critic(self.policy.normaliser(batch["observation"]), self._scaled(batch["action"]))
         self._descend("critic", (found - wanted).square().mean(dim=1).sum())
@@ -264,12 +264,12 @@ class Sac:
 
     @torch.no_grad()
     def targets(self, batch: Batch) -> torch.Tensor:
-        """What the critics are to expect of stored steps [n]."""
+        """Return the critics' targets for stored steps [n]."""
         following = self.value(batch["after"], self.target).masked_fill(batch["final"], 0.0)
         return batch["reward"] + self.settings.discount * following
 
     def worth(self, batch: Batch, action: torch.Tensor) -> torch.Tensor:
-        """What the policy is to make of its actions [n], up to what doesn't depend on them."""
+        """Return the objective of the policy's actions [n], up to terms that don't depend on them."""
         if self.settings.enhance == "jacobian":
             slope = self._enhanced_slope(batch)
             if self.settings.near:
@@ -281,28 +281,28 @@ class Sac:
         return self.critic(self.policy.normaliser(batch["observation"]), self._scaled(action)).amin(dim=0)
 
     def value(self, observation: torch.Tensor, critic: Critic) -> torch.Tensor:
-        """The return to be expected from observations on, entropy included [n]."""
+        """Return the expected return from observations on, entropy included [n]."""
         action, density = self.policy.sample_with_density(observation, self.generator)
         found = critic(self.policy.normaliser(observation), self._scaled(action)).amin(dim=0)
         return found - self.log_temperature.detach().exp() * density
 
     def _enhanced_slope(self, batch: Batch) -> torch.Tensor:
-        """Slope of reward and value in the stored action, by the stored derivatives [n, actions]."""
+        """Return the slope of reward and value in the stored action, by the stored derivatives [n, actions]."""
         after = batch["after"].clone().requires_grad_()
         value = self.value(after, self.critic).masked_fill(batch["final"], 0.0)
         (slope,) = torch.autograd.grad(value.sum(), after)
         return batch["reward_slope"] + self.settings.discount * (slope[:, None] @ batch["after_slope"])[:, 0]
 
     def _simulated(self, batch: Batch, action: torch.Tensor) -> torch.Tensor:
-        """Reward and value of the policy's own actions, simulated from the stored states."""
+        """Return reward and value of the policy's own actions, simulated from the stored states."""
         assert self._again is not None, "only with enhance='simulated'"
         reward, final, after = simulate(self._again, batch, action)
-        with held(self.policy):  # what follows the action is the value of the present policy
+        with held(self.policy):  # afterwards the value of the present policy applies
             value = self.value(after, self.critic)
         return reward + self.settings.discount * value.masked_fill(final, 0.0)
 
     def _scaled(self, action: torch.Tensor) -> torch.Tensor:
-        """Actions between -1 and 1."""
+        """Scale actions to -1 to 1."""
         low, high = self.env.action_low, self.env.action_high
         return 2.0 * (action - low) / (high - low) - 1.0
 
@@ -315,7 +315,7 @@ class Sac:
 
 @contextlib.contextmanager
 def held(network: nn.Module) -> Iterator[None]:
-    """Context in which no gradient goes to a network's parameters."""
+    """Exclude a network's parameters from gradients in this context."""
     network.requires_grad_(False)
     try:
         yield
@@ -324,9 +324,10 @@ def held(network: nn.Module) -> Iterator[None]:
 
 
 def step_derivatives(action: torch.Tensor, reward: torch.Tensor, after: torch.Tensor) -> Batch:
-    """A step's derivatives in its action: ``reward_slope`` [n, actions], ``after_slope`` [n, observations, actions].
+    """Compute a step's derivatives in its action: ``reward_slope`` [n, actions], ``after_slope`` [n, observations,
+    actions].
 
-    It takes one way back through the step for the reward and for each observation.
+    It takes one backward pass through the step for the reward and for each observation.
     """
     slopes = derivatives(torch.cat([reward[:, None], after], dim=1), action)
     return {"reward_slope": slopes[:, 0], "after_slope": slopes[:, 1:]}
@@ -334,9 +335,9 @@ def step_derivatives(action: torch.Tensor, reward: torch.Tensor, after: torch.Te
 
 @command
 def main() -> None:
-    """Train a policy and write what came of it."""
+    """Train a policy and write the results."""
     parser = training_parser(__doc__, task="Pendulum-1", out="out/sac", iterations=400)
-    parser.add_argument("--envs", type=int, default=16, help="environments side by side (16)")
+    parser.add_argument("--envs", type=int, default=16, help="number of environments (16)")
     parser.add_argument("--enhance", choices=ENHANCEMENTS, default="none", help="the policy's gradient (none)")
     parser.add_argument("--near", action="store_true", help="weigh stored derivatives by exp(-|a - a0|)")
     parser.add_argument("--extras", type=int, default=0, help="transitions added to each, with actions nearby (0)")

@@ -1,15 +1,15 @@
-"""Trains a policy by short-horizon actor-critic, with gradients through the simulator.
+"""Policy training by short-horizon actor-critic, with gradients through the simulator.
 
 The algorithm is that of Xu et al., *Accelerated Policy Learning with Parallel Differentiable Simulation* (ICLR 2022).
-All environments take some steps. The gradient of the rewards, and of the value that a critic expects after them, goes
-back through the simulator to the policy. The critic learns from TD(λ) targets, and its target network follows it.
+All environments take some steps. The gradient of the rewards, and of the value that a critic predicts after them, is
+propagated through the simulator to the policy. The critic learns from TD(λ) targets, and its target network follows it.
 
     python -m examples.rl.shac CartpoleSwingup
     python -m examples.rl.shac Ant --minutes 10
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant      # several processes, see examples/processes.py
 
 Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
-with its options, for `python -m examples.rl.transfer`; policy.gif, a film of the policy.
+with its options, for `python -m examples.rl.transfer`; policy.gif, an animation of the policy.
 """
 
 import copy
@@ -31,19 +31,19 @@ from sim.envs import VectorEnv, make
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the algorithm.
+    """Settings of the algorithm.
 
     Attributes:
-        horizon: steps of the environment through which gradients go.
-        discount: of a reward, for each step that it is later.
+        horizon: steps of the environment through which gradients pass.
+        discount: discount of rewards per step.
         trace: λ of the critic's targets.
-        policy_rate: learning rate of the policy at first; it falls to a tenth.
-        value_rate: learning rate of the critic at first.
-        gradient_norm: largest norm of the policy's gradient.
-        target_share: how much of the critic the target network takes over in an iteration.
+        policy_rate: initial learning rate of the policy; it falls to a tenth.
+        value_rate: initial learning rate of the critic.
+        gradient_norm: maximum norm of the policy's gradient.
+        target_share: fraction of the critic that the target network adopts per iteration.
         value_epochs: passes of the critic over the steps of an iteration.
         value_batches: batches of a pass.
-        deviation: of the policy's actions at first, before they are bounded.
+        deviation: initial standard deviation of the policy's actions, before they are bounded.
         hidden: widths of the policy's layers.
         value_hidden: widths of the critic's layers.
     """
@@ -67,11 +67,11 @@ class Experience:
     """Steps of an iteration, without history [horizon, num_envs, ...].
 
     Attributes:
-        observation: before each step.
-        reward: of each step.
-        after: what is observed after each step, before any reset.
-        final: where nothing follows: an episode failed, or its time is over and that is final.
-        ended: where an episode ended.
+        observation: observation before each step.
+        reward: reward of each step.
+        after: observation after each step, before any reset.
+        final: mask of terminal steps: an episode failed, or its time is over and that is final.
+        ended: mask of steps at which an episode ended.
     """
 
     observation: torch.Tensor
@@ -85,10 +85,10 @@ class Shac:
     """Short-horizon actor-critic.
 
     Args:
-        env: a differentiable environment whose episodes begin again within a step.
-        settings: of the algorithm.
-        iterations: after which the learning rates have fallen.
-        seed: of networks and random numbers.
+        env: a differentiable environment that resets episodes within a step.
+        settings: settings of the algorithm.
+        iterations: number of iterations over which the learning rates fall.
+        seed: seed of networks and random numbers.
     """
 
     def __init__(self, env: VectorEnv, settings: Settings, iterations: int, seed: int = 0):
@@ -109,7 +109,7 @@ class Shac:
         env.reset(seed=processes.own_seed(seed))
 
     def iterate(self) -> dict[str, float]:
-        """One iteration: a gradient step of the policy, then the critic's.
+        """Run one iteration: a gradient step of the policy, then the critic's.
 
         Returns:
             the mean return and length of the last ``num_envs`` episodes (NaN before the first has ended), and the norm
@@ -137,14 +137,14 @@ class Shac:
         return {"return": ended[0], "length": ended[1], "gradient_norm": float(norm)}
 
     def state(self) -> dict[str, Any]:
-        """All that decides what follows."""
+        """Return everything that determines the further training."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         random = self.generator.get_state()
         done = {"iteration": self.iteration, "last_episodes": self.last_episodes}
         return {**parts, **done, "random": random, "env": self.env.get_state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` has returned."""
+        """Restore the result of :meth:`state`."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self.iteration, self.last_episodes = state["iteration"], state["last_episodes"]
@@ -160,7 +160,7 @@ class Shac:
         }
 
     def _play(self) -> tuple[torch.Tensor, Experience]:
-        """Act for a horizon. Returns what the policy is to maximise, and the steps."""
+        """Act for a horizon. Returns the policy's objective, and the steps."""
         env, settings, normalise = self.env, self.settings, self.policy.normaliser
         env.detach()
         observation = env.task.observe(env.state)
@@ -205,12 +205,12 @@ class Shac:
 def lambda_returns(
     reward: torch.Tensor, expected: torch.Tensor, ended: torch.Tensor, settings: Settings
 ) -> torch.Tensor:
-    """TD(λ) targets of the critic [horizon, num_envs].
+    """Compute TD(λ) targets of the critic [horizon, num_envs].
 
     Args:
-        reward: of each step.
-        expected: value of the state after each step, zero where nothing follows.
-        ended: where an episode ended: what follows belongs to another one.
+        reward: reward of each step.
+        expected: value of the state after each step, zero after terminal steps.
+        ended: mask of steps at which an episode ended; the next step belongs to another one.
         settings: discount and trace.
     """
     following = expected[-1]
@@ -222,9 +222,9 @@ def lambda_returns(
     return targets
 
 
-# What differs from the defaults where a task needs it. Robots that walk need many environments, whose contacts differ,
-# and a bound on what each of them hands back; with more noise than this they fall before they learn. A hopper has to
-# leave the place where it can stand, which takes more noise, a wider bound and a longer view.
+# Settings of tasks that need other values than the defaults. Robots that walk need many environments with different
+# contacts, and clipped adjoints; with more noise than this they fall before they learn. A hopper has to leave its
+# standing pose, which takes more noise, a wider bound and a longer horizon.
 WALKING = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
 HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
@@ -243,16 +243,16 @@ def learner_of(
     threads: int | None = None,
     **chosen: float,
 ) -> Shac:
-    """A learner with the defaults of the task.
+    """Make a learner with the defaults of the task.
 
     Args:
         task: name of the environment.
-        iterations: after which the learning rates have fallen.
-        seed: of everything random.
-        device: of the environment.
-        task_options: of the task, such as ``law``.
-        threads: CPU threads; None for this process's share of the cores.
-        chosen: what differs from the defaults: of :class:`Settings`, ``envs`` and ``adjoint_clip``.
+        iterations: number of iterations over which the learning rates fall.
+        seed: seed of all random numbers.
+        device: device of the environment.
+        task_options: options of the task, such as ``law``.
+        threads: CPU threads. Default: this process's share of the cores.
+        chosen: values that differ from the defaults: of :class:`Settings`, ``envs`` and ``adjoint_clip``.
     """
     preset = PRESETS.get(task, {})
     if task == "Hopper" and task_options.get("law") == "mujoco":
@@ -268,15 +268,15 @@ def learner_of(
 
 @command
 def main() -> None:
-    """Train a policy and write what came of it."""
+    """Train a policy and write the results."""
     defaults: dict[str, float] = {**asdict(Settings()), "envs": 64, "adjoint_clip": math.inf}
     parser = training_parser(__doc__, task="CartpoleSwingup", out="out/shac", iterations=300)
     about = {
-        "envs": "environments side by side, in each process",
+        "envs": "environments in each process",
         "horizon": "steps with gradient",
-        "policy_rate": "learning rate of the policy at first",
+        "policy_rate": "initial learning rate of the policy",
         "deviation": "of actions at first, before they are bounded",
-        "adjoint_clip": "largest norm of the gradient that a step of an environment hands to the step before",
+        "adjoint_clip": "maximum norm of the gradient propagated from a step of an environment to the previous one",
     }
     for name, text in about.items():
         shown = f"{text} ({defaults[name]:g}; for robots that walk {WALKING.get(name, defaults[name]):g})"

@@ -1,4 +1,4 @@
-"""What the trainings share: their command line, progress that survives a kill, evaluation, and the files they write."""
+"""Shared parts of the trainings: command line, progress that survives a kill, evaluation, and output files."""
 
 import argparse
 import importlib.util
@@ -27,47 +27,47 @@ from sim.render import Renderer, fit_camera, write_gif
 
 SAVE_EVERY = 10.0  # seconds between two saved states of a training
 EVALUATED = 64  # episodes of an evaluation
-FILM_SECONDS = 10.0  # longest film
-FOLLOW_SECONDS = 0.5  # over which a camera's way is smoothed, either way
-STAYS_ABOUT = 2.0  # way that a camera doesn't follow [m]
+FILM_SECONDS = 10.0  # maximum length of an animation
+FOLLOW_SECONDS = 0.5  # half-width of the smoothing of a camera's path
+STAYS_ABOUT = 2.0  # motion that a camera doesn't follow [m]
 
 
 class Actor(Protocol):
-    """What acts: a policy without randomness."""
+    """Deterministic policy."""
 
     @property
     def num_observations(self) -> int:
-        """How many observations it takes."""
+        """Number of observations."""
 
     def __call__(self, observation: torch.Tensor) -> torch.Tensor:
-        """The actions [..., actions] for observations [..., num_observations]."""
+        """Return the actions [..., actions] for observations [..., num_observations]."""
 
 
 class Learner(Protocol):
-    """What is trained."""
+    """A policy in training."""
 
     env: VectorEnv
     policy: Policy
     iteration: int
 
     def iterate(self) -> dict[str, float]:
-        """One iteration; returns figures, always the same."""
+        """Run one iteration; returns figures, always the same ones."""
 
     def state(self) -> dict[str, Any]:
-        """All that decides what follows, for ``torch.save``."""
+        """Return everything that determines the further training, for ``torch.save``."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What has happened.
+    """Record of a training.
 
     Attributes:
-        figures: by name, one for each iteration.
+        figures: values by name, one for each iteration.
         steps: environment steps up to each iteration.
-        seconds: likewise.
+        seconds: time up to each iteration.
     """
 
     figures: dict[str, np.ndarray]
@@ -76,11 +76,11 @@ class Training:
 
 
 class Curves:
-    """The figures of a training for TensorBoard, where it is installed.
+    """Figures of a training for TensorBoard, if it is installed.
 
     Args:
-        folder: where its files go, under ``tensorboard``; None writes none.
-        done: iterations that an interrupted run has done; what it has written of later ones is left out.
+        folder: parent folder of its files in ``tensorboard``; None writes none.
+        done: number of iterations of an interrupted run; its entries of later ones are dropped.
     """
 
     def __init__(self, folder: Path | None, done: int):
@@ -98,7 +98,7 @@ class Curves:
             self._writer.close()
 
     def add(self, figures: Mapping[str, float], iteration: int) -> None:
-        """Those of one iteration, the first being 1."""
+        """Add the figures of one iteration, the first being 1."""
         if self._writer is not None:
             for name, value in figures.items():
                 if math.isfinite(value):
@@ -106,19 +106,19 @@ class Curves:
 
 
 def training_parser(description: str | None, *, task: str, out: str, iterations: int) -> argparse.ArgumentParser:
-    """A parser with the options that every training has, see :func:`examples.options.example_parser`."""
+    """Make a parser with the options that every training has, see :func:`examples.options.example_parser`."""
     parser = example_parser(description, out=out, iterations=iterations)
     names = ", ".join(["Pendulum-1 ...", *(name for name in TASKS if name != "Pendulum")])
     parser.add_argument("task", nargs="?", default=task, help=f"{names} ({task})")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="longest time, besides --iterations")
-    about = {"law": "of contact, hard (as without this) or mujoco", "integrator": "of the law mujoco, euler or rk4"}
+    parser.add_argument("--minutes", type=float, default=math.inf, help="maximum time, in addition to --iterations")
+    about = {"law": "of contact, hard (default) or mujoco", "integrator": "of the law mujoco, euler or rk4"}
     for name, text in about.items():
         parser.add_argument(f"--{name}", help=f"{text}; of the robots of gymnasium")
     return parser
 
 
 def physics(options: argparse.Namespace) -> dict[str, str]:
-    """The options of a task that say how contact and time are dealt with; those that were given."""
+    """Return the given options of a task that concern contact and time."""
     given = {"law": options.law, "integrator": options.integrator}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -131,15 +131,15 @@ def train(
     kept: Progress,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
-    """Iterate until the number or the time is used up; the time counts that of an interrupted run.
+    """Train until the number of iterations or the time is used up; the time includes that of an interrupted run.
 
     Args:
-        learner: what is trained.
-        iterations: most of them; infinity where the time ends the training.
-        seconds: longest time.
+        learner: the learner.
+        iterations: maximum number; infinity if the time ends the training.
+        seconds: maximum time.
         horizon: environment steps of an iteration, in each environment.
         kept: saves the progress.
-        clock: what tells the time [s].
+        clock: function that returns the time [s].
     """
     rows: list[dict[str, float]] = []
     found, spent, taken = kept.load(), 0.0, 0.0
@@ -184,11 +184,11 @@ def train(
 def evaluate(
     policy: Actor, task: str, options: Mapping[str, Any], device: str | None, seed: int = 1000
 ) -> dict[str, Any]:
-    """Whole episodes of the policy without randomness.
+    """Evaluate whole episodes of the deterministic policy.
 
     Returns:
         ``returns`` and ``lengths`` of the episodes [EVALUATED], the last ``observation`` of each, and the coordinates
-        ``q`` [steps + 1, nq] of the one with the median return, as far as the film goes.
+        ``q`` [steps + 1, nq] of the one with the median return, up to the length of the animation.
     """
     env = VectorEnv(make_task(task, **options), EVALUATED, device=device, seed=seed, autoreset_mode="same_step")
     observation, _ = env.reset()
@@ -214,7 +214,7 @@ def evaluate(
 def write_training(
     options: argparse.Namespace, name: str, learner: Learner, training: Training, task_options: Mapping[str, Any]
 ) -> None:
-    """Evaluate the policy, write all files, and print what came of it."""
+    """Evaluate the policy, write all files, and print the results."""
     found = evaluate(learner.policy, options.task, task_options, options.device)
     returns = found["returns"].cpu().numpy()
     write_arrays(
@@ -241,7 +241,7 @@ def write_training(
 
 
 def write_film(options: argparse.Namespace, model: sim.Model, q: np.ndarray, step_dt: float) -> None:
-    """Write the motion of one world as ``policy.gif``; the camera goes along with what travels."""
+    """Write the motion of one world as ``policy.gif``; the camera follows a model that travels."""
     width, height = options.size
     stride = max(1, round(1.0 / (FPS * step_dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
@@ -259,10 +259,10 @@ def write_film(options: argparse.Namespace, model: sim.Model, q: np.ndarray, ste
 
 
 def travelled(poses: np.ndarray, frames: int) -> np.ndarray:
-    """How far the middle of the links has come, smoothed over some frames [frames, 3]; zero where it stays about.
+    """Return the smoothed displacement of the links' centre [frames, 3]; zero if it stays nearby.
 
     Args:
-        poses: of the links [frames, links, 7].
+        poses: poses of the links [frames, links, 7].
         frames: width of the mean.
     """
     middle = poses[:, :, :2].mean(axis=1)
@@ -275,10 +275,10 @@ def travelled(poses: np.ndarray, frames: int) -> np.ndarray:
 
 
 def load_policy(path: Path) -> tuple[Policy, str, dict[str, Any]]:
-    """A policy that a training has written, its task and the task's options.
+    """Load a policy that a training has written, its task and the task's options.
 
     Raises:
-        ModelError: for a file of something else.
+        ModelError: for any other file.
     """
     try:
         kept = torch.load(path, weights_only=True)
@@ -290,5 +290,5 @@ def load_policy(path: Path) -> tuple[Policy, str, dict[str, Any]]:
     except OSError:
         raise
     except Exception as error:  # PyTorch's reader raises errors of many types for other files
-        raise ModelError(f"{path}: it isn't a policy.pt that a training has written ({type(error).__name__})") from None
+        raise ModelError(f"{path}: not a policy.pt written by a training ({type(error).__name__})") from None
     return policy, task, task_options

@@ -3,9 +3,9 @@
     python -m examples.rl.shac Ant --law mujoco --minutes 10 --out out/ant
     python -m examples.rl.transfer out/ant/policy.pt
 
-Prints return, length and speed of episodes without randomness in the policy, with the mean and standard deviation over
-20 starts each. A policy that has learnt on hard contacts acts differently on MuJoCo's soft ones; one that has learnt on
-these (--law mujoco) acts much as it did here. The cost of contact forces is left out in both.
+Prints return, length and speed of episodes of the deterministic policy, with the mean and standard deviation over 20
+starts each. A policy trained on hard contacts acts differently on MuJoCo's soft ones; one trained on these (--law
+mujoco) acts much as it did here. The cost of contact forces is excluded in both.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Figures = dict[str, np.ndarray]
 
 @torch.no_grad()
 def here(policy: Actor, task: str, task_options: Mapping[str, Any], seed: int) -> Figures:
-    """Returns, lengths and mean speeds along x of episodes in this simulator."""
+    """Return returns, lengths and mean speeds along x of episodes in this simulator."""
     env = make(task, EPISODES, device="cpu", seed=seed, **task_options)
     observation, _ = env.reset()
     first = env.state.q[:, 0].clone()
@@ -41,7 +41,7 @@ def here(policy: Actor, task: str, task_options: Mapping[str, Any], seed: int) -
         returns += reward * running
         lengths += running
         ended = terminated | truncated
-        # Of an episode that ends the place is that of the step before: the next one has begun already.
+        # An ended episode has the position of the previous step: the next episode has already begun.
         places = torch.where(running, torch.where(ended, before, env.state.q[:, 0]), places)
         running &= ~ended
     speed = (places - first) / (lengths * env.step_dt)
@@ -50,7 +50,7 @@ def here(policy: Actor, task: str, task_options: Mapping[str, Any], seed: int) -
 
 @torch.no_grad()
 def in_mujoco(policy: Actor, task: str, seed: int) -> Figures:
-    """The same in gymnasium's own task."""
+    """Return the same in gymnasium's own task."""
     import gymnasium
 
     options: dict[str, Any] = {} if task in ("Hopper", "HalfCheetah") else {"contact_cost_weight": 0.0}
@@ -72,7 +72,7 @@ def in_mujoco(policy: Actor, task: str, seed: int) -> Figures:
 
 @command
 def main() -> None:
-    """Play and print."""
+    """Play a policy and print the results."""
     parser = argparse.ArgumentParser(
         prog=program(), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -81,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     policy, task, task_options = load_policy(options.policy)
     if task not in TASKS:
-        raise ModelError(f"{options.policy}: '{task}' is no task of gymnasium; train one of {', '.join(TASKS)}")
+        raise ModelError(f"{options.policy}: '{task}' is not a task of gymnasium; train one of {', '.join(TASKS)}")
     for place, figures in (
         ("here", here(policy, task, task_options, options.seed)),
         ("MuJoCo", in_mujoco(policy, task, options.seed)),

@@ -15,7 +15,7 @@ SWING = 0.5  # initial angle of the first ball [rad]
 
 
 def bouncing_ball(restitution: float) -> PhysicsScene:
-    """A ball that falls and bounces once."""
+    """Build a ball that falls and bounces once."""
     dt = 1e-4
     builder = ModelBuilder()
     builder.add_ground()
@@ -37,7 +37,7 @@ def bouncing_ball(restitution: float) -> PhysicsScene:
 
 
 def newtons_cradle() -> PhysicsScene:
-    """Five elastic balls on rods, slightly apart, so that each meets the next one alone; the first one swings in.
+    """Build five elastic balls on rods, slightly apart, so that only neighbours collide; the first one swings in.
 
     A rod turns its ball about the hinge, so each ball is a pendulum of inertia m l^2 + 2/5 m r^2. Equal balls exchange
     their velocities.
@@ -60,7 +60,7 @@ def newtons_cradle() -> PhysicsScene:
             surface=Surface(friction=0.0, restitution=1.0),
         )
     quarter = 0.5 * np.pi * np.sqrt((STRING**2 + 0.4 * RADIUS**2) / (G * STRING))
-    # The gaps delay the last ball: each is crossed at the speed of the impact.
+    # The gaps delay the last ball: each is crossed at the impact speed.
     quantities = (
         Quantity(
             "swing of the last ball", "rad", SWING, 1e-3, "gaps and steps of 0.1 ms",

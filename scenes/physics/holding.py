@@ -1,4 +1,4 @@
-"""What contact must hold or leave alone: heavy on light, a slope, an overlap, flush seams, a near miss."""
+"""Contacts at rest and near misses: heavy on light, a slope, a penetration, flush seams, a miss of an edge."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ SEVERAL_SAGS = "several times the sag"
 
 
 def drift(motion: Motion) -> float:
-    """How far the body that moves most is from where it began, at any time [m]."""
+    """Return the distance of the body that moves most from its initial position, at any time [m]."""
     places = motion.q.reshape(len(motion.q), -1, 7)[..., :3]
     return float(np.linalg.norm(places - places[0], axis=-1).max())
 
 
 def heavy_on_light(ratio: float, bound: float) -> PhysicsScene:
-    """A cube of ``ratio`` kg on one of 1 kg."""
+    """Build a cube of ``ratio`` kg on one of 1 kg."""
     builder = ModelBuilder()
     builder.add_ground()
     for number, mass in enumerate((1.0, ratio)):
@@ -28,7 +28,7 @@ def heavy_on_light(ratio: float, bound: float) -> PhysicsScene:
 
 
 def slab() -> PhysicsScene:
-    """A slab of 100 kg on four legs of 0.1 kg."""
+    """Build a slab of 100 kg on four legs of 0.1 kg."""
     builder = ModelBuilder()
     builder.add_ground()
     for x in (-0.3, 0.3):
@@ -41,7 +41,7 @@ def slab() -> PhysicsScene:
 
 
 def heavy_on_a_slope() -> PhysicsScene:
-    """A box of 100 kg on 10 degrees, with friction 1."""
+    """Build a box of 100 kg on 10 degrees, with friction 1."""
     angle = np.deg2rad(10.0)
     builder = ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
     builder.add_ground(surface=Surface(friction=1.0))
@@ -52,7 +52,7 @@ def heavy_on_a_slope() -> PhysicsScene:
 
 
 def overlap(depth: float) -> PhysicsScene:
-    """A cube that begins inside of the ground."""
+    """Build a cube that starts inside of the ground."""
     builder = ModelBuilder()
     builder.add_ground()
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1 - depth))
@@ -62,7 +62,7 @@ def overlap(depth: float) -> PhysicsScene:
 
 
 def seams(speed: float, friction: float, seconds: float) -> PhysicsScene:
-    """A box that slides over flush tiles."""
+    """Build a box that slides over flush tiles."""
     builder = ModelBuilder()
     for number in range(-1, 10):
         place = (float(number), 0.0, -0.1)
@@ -83,7 +83,7 @@ def seams(speed: float, friction: float, seconds: float) -> PhysicsScene:
 
 
 def near_miss(speed: float, clearance: float, dt: float) -> PhysicsScene:
-    """A ball that passes the edge of a box."""
+    """Build a ball that passes the edge of a box."""
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_geometry("world", "box", size=(0.2, 0.5, 0.2))
     start = -0.2 - 0.05 * speed - 0.25 * speed * dt

@@ -12,7 +12,7 @@ LEAN = 0.2  # initial tilt of the first domino [rad]
 
 
 def stack(boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240) -> PhysicsScene:
-    """Cubes of 1 kg on top of each other, at rest."""
+    """Build a stack of cubes of 1 kg, at rest."""
     builder = ModelBuilder()
     builder.add_ground()
     for k in range(boxes):
@@ -39,7 +39,7 @@ def stack(boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240) -> Physic
 
 
 def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:
-    """A row of dominoes, the first one tilted so that it falls against the next."""
+    """Build a row of dominoes, the first one tilted so that it falls against the next."""
     builder = ModelBuilder()
     builder.add_ground()
     x, _, z = DOMINO
@@ -59,6 +59,6 @@ def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:
 
 
 def tilts(motion: Motion) -> np.ndarray:
-    """Angle of every domino from upright about y [steps + 1, count]."""
+    """Return the angle of every domino from upright about y [steps + 1, count]."""
     quaternion = motion.q.reshape(len(motion.q), -1, 7)[..., 3:]
     return 2.0 * np.arctan2(quaternion[..., 1], quaternion[..., 3])

@@ -1,4 +1,4 @@
-"""Data types of the fidelity suite, and how Backswing runs its scenes."""
+"""Data types of the fidelity suite, and their simulation in Backswing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ G = 9.81
 
 @dataclass(frozen=True)
 class Motion:
-    """The motion of one world, in Backswing's conventions for every engine.
+    """Motion of one world, in Backswing's conventions for every engine.
 
     Attributes:
         time: time of every state [steps + 1], s.
@@ -31,7 +31,7 @@ class Motion:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity to measure in a motion.
+    """Quantity to measure in a motion.
 
     Attributes:
         name: name of the quantity.
@@ -54,7 +54,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class PhysicsScene:
-    """A scene, its duration, and the quantities to measure.
+    """Scene, its duration, and the quantities to measure.
 
     Attributes:
         name: name of the scene.
@@ -99,12 +99,12 @@ def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def conjugate(quaternion: np.ndarray) -> np.ndarray:
-    """The inverse of unit quaternions xyzw [..., 4]."""
+    """Return the inverse of unit quaternions xyzw [..., 4]."""
     return quaternion * [-1.0, -1.0, -1.0, 1.0]
 
 
 def turn_about(axis: int, angle: float) -> tuple[float, float, float, float]:
-    """Quaternion xyzw of a rotation about an axis of the frame."""
+    """Return the quaternion xyzw of a rotation about an axis of the frame."""
     quaternion = np.zeros(4)
     quaternion[axis], quaternion[3] = np.sin(0.5 * angle), np.cos(0.5 * angle)
     x, y, z, w = quaternion.tolist()

@@ -13,7 +13,7 @@ DT = 1e-3
 
 
 def incline(ratio: float) -> PhysicsScene:
-    """A block at rest on a slope whose angle's tangent is ``ratio`` times the friction."""
+    """Build a block at rest on a slope whose angle's tangent is ``ratio`` times the friction."""
     angle = np.arctan(ratio * FRICTION)
     slope = turn_about(1, angle)
     normal = np.array([np.sin(angle), 0.0, np.cos(angle)])
@@ -37,7 +37,7 @@ def incline(ratio: float) -> PhysicsScene:
 
 
 def sliding_block() -> PhysicsScene:
-    """A block that slides over the ground until it stops."""
+    """Build a block that slides over the ground until it stops."""
     builder = ModelBuilder()
     builder.add_ground(surface=Surface(friction=FRICTION))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
@@ -50,7 +50,7 @@ def sliding_block() -> PhysicsScene:
 
 
 def rolling_ball() -> PhysicsScene:
-    """A ball that is pushed without spin: it slides, then rolls at 5/7 of its speed."""
+    """Build a ball that is pushed without spin: it slides, then rolls at 5/7 of its speed."""
     builder = ModelBuilder()
     builder.add_ground(surface=Surface(friction=FRICTION))
     builder.add_sphere(radius=RADIUS, mass=1.0, position=(0.0, 0.0, RADIUS))
@@ -61,7 +61,7 @@ def rolling_ball() -> PhysicsScene:
         return float(motion.time[np.argmax(slip < 1e-3 * SPEED)])
 
     quantities = (
-        # With Newton's method it rolls a micrometre inside of the ground, on a lever arm that much shorter.
+        # With Newton's method it rolls with a penetration of a micrometre, which shortens the lever arm.
         Quantity("speed", "m/s", 5 / 7 * SPEED, 1e-9, "exact in each step", lambda m: float(m.qd[-1, 0]), 5e-6),
         Quantity("time until rolling", "s", rolls_after, 1.1 * DT, "one step", start_of_rolling),
     )

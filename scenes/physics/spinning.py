@@ -22,7 +22,7 @@ SPIN = np.array([0.02, 6.0, 0.0])
 
 
 def top(dt: float = 1e-3) -> PhysicsScene:
-    """A disc on a fixed tip in steady precession: I1 W^2 cos a - I3 w W + m g l = 0 (Goldstein, section 5.7)."""
+    """Build a disc on a fixed tip in steady precession: I1 W^2 cos a - I3 w W + m g l = 0 (Goldstein, section 5.7)."""
     mass, height, tilt, spin = 0.5, 0.04, 0.4, 100.0
     moment, axial = 1.25e-3, 2.5e-3  # about the centre of mass, for a radius of 0.1 m
     about_tip = moment + mass * height**2
@@ -32,7 +32,7 @@ def top(dt: float = 1e-3) -> PhysicsScene:
     builder = ModelBuilder()
     builder.add_link("top", mass=mass, com=(0.0, 0.0, height), inertia=(moment, moment, axial))
     builder.add_joint("tip", "spherical", child="top", q0=turn_about(1, tilt))
-    # Along the top's axes, in which the vertical, the axis of precession, is (-sin a, 0, cos a).
+    # Along the top's axes; the vertical, the axis of precession, is (-sin a, 0, cos a) there.
     qd0 = np.array([-rate * np.sin(tilt), 0.0, spin])
 
     def axis(motion: Motion) -> np.ndarray:
@@ -54,7 +54,7 @@ def top(dt: float = 1e-3) -> PhysicsScene:
 
 
 def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
-    """A body that spins about its intermediate axis and flips repeatedly (Dzhanibekov), without gravity."""
+    """Build a body that spins about its intermediate axis and flips repeatedly (Dzhanibekov), without gravity."""
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=1.0, inertia=MOMENTS)
     builder.add_joint("free", "free", child="body")
@@ -80,14 +80,14 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
 
 
 def crossings(time: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Times at which a sampled function changes sign, by linear interpolation."""
+    """Return times at which a sampled function changes sign, by linear interpolation."""
     k = np.flatnonzero(np.diff(np.sign(value)) != 0)
     share = value[k] / (value[k] - value[k + 1])
     return time[k] + share * (time[k + 1] - time[k])
 
 
 def floating_chain(dt: float = 1e-3) -> PhysicsScene:
-    """Seven links with all kinds of joints that tumble without gravity: momenta and energy are conserved."""
+    """Build seven links with all kinds of joints that tumble without gravity: momenta and energy are conserved."""
     rng = np.random.default_rng(4)
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     kinds = ("free", "revolute", "spherical", "revolute", "prismatic", "spherical", "revolute")
@@ -111,12 +111,12 @@ def floating_chain(dt: float = 1e-3) -> PhysicsScene:
 
 
 def _own_axes(motion: Motion) -> np.ndarray:
-    """Angular velocity of a free body in body axes."""
+    """Return the angular velocity of a free body in body axes."""
     return rotate(conjugate(motion.q[:, 3:7]), motion.qd[:, 3:6])
 
 
 def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
-    """The second component of the angular velocity from a high-order integrator."""
+    """Integrate Euler's equations with high order, and return the second component of the angular velocity."""
     time = np.linspace(0.0, seconds, 20001)
 
     def rate(_: float, w: np.ndarray) -> np.ndarray:
@@ -127,7 +127,9 @@ def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conserved(model: Model, *, energy: float, angular: float, rule: str = FIRST_ORDER) -> tuple[Quantity, Quantity]:
-    """Conserved quantities, with bounds on their largest relative change. rule: how the error of the energy shrinks."""
+    """Return conserved quantities, with bounds on their largest relative change. rule: convergence of the energy
+    error.
+    """
     return (
         Quantity(
             "energy, change", "", 0.0, energy, rule,
@@ -140,11 +142,11 @@ def _conserved(model: Model, *, energy: float, angular: float, rule: str = FIRST
 
 
 def _momentum(model: Model, motion: Motion) -> np.ndarray:
-    """Angular momentum about the centre of mass, then linear momentum [steps + 1, 6]."""
+    """Return angular momentum about the centre of mass, then linear momentum [steps + 1, 6]."""
     return sim.centroidal_momentum(model, motion.q, motion.qd).numpy()
 
 
 def _change(values: np.ndarray) -> float:
-    """Largest change from the first value, relative to it."""
+    """Return the largest change from the first value, relative to it."""
     values = values.reshape(len(values), -1)
     return float(np.linalg.norm(values - values[0], axis=1).max() / np.linalg.norm(values[0]))

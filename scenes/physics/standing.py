@@ -12,7 +12,7 @@ DAMPING = 5.0  # damping of every joint [N m s/rad]
 
 
 def robot(height: float) -> PhysicsScene:
-    """The quadruped of :mod:`scenes.quadruped`, held by joint springs, its feet ``height`` above the ground [m]."""
+    """Build the quadruped of :mod:`scenes.quadruped` with joint springs, its feet ``height`` above the ground [m]."""
     scene = quadruped.build("float64", height=height)
     joints = scene.model.dof_q >= 0
     rest = np.where(joints, scene.q0[scene.model.dof_q], 0.0)
@@ -23,8 +23,8 @@ def robot(height: float) -> PhysicsScene:
     quantities = (
         Quantity("contact forces, vertical", "N", weight, 1e-4, settled, lambda m: float(m.support[2])),
         Quantity("contact forces, sideways", "N", 0.0, 1e-4, settled, lambda m: float(np.abs(m.support[:2]).max())),
-        # The springs press the feet outwards. With Newton's method friction gives way to that by a thousandth of the
-        # velocity that the force would give a foot in a step.
+        # The springs push the feet outwards. With Newton's method they creep, by regularised friction, at a thousandth
+        # of the velocity that the force would give a foot in a step.
         Quantity("speed", "m/s", 0.0, 1e-6, settled, lambda m: float(np.abs(m.qd[-1]).max()), 1e-4),
     )
     name = f"quadruped, dropped from {height:g} m" if height else "quadruped, standing"

@@ -5,7 +5,7 @@ from scenes.physics.scene import PhysicsScene
 
 
 def scenes() -> list[PhysicsScene]:
-    """All scenes, in the order in which they are reported."""
+    """Return all scenes, in the order in which they are reported."""
     return [
         sliding.incline(0.99),
         sliding.incline(1.01),
@@ -26,7 +26,7 @@ def scenes() -> list[PhysicsScene]:
 
 
 def hard_scenes() -> list[PhysicsScene]:
-    """Scenes most of which fifty sweeps don't hold: the bounds are for Newton's method."""
+    """Return scenes that fifty sweeps mostly don't solve: their bounds are for Newton's method."""
     return [
         holding.heavy_on_light(100.0, 1e-3),
         holding.heavy_on_light(1000.0, 5e-3),

@@ -1,1 +1,1 @@
-"""Hand-written robot files. A package, so that they are part of an installation."""
+"""Hand-written robot files. They are a package so that installations include them."""

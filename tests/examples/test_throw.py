@@ -107,7 +107,7 @@ def test_interrupted_before_the_first_throw_is_an_interrupt(monkeypatch, tmp_pat
         (["--random-targets", -1], "--random-targets must not be negative"),
         (["--seed", -1], "--seed must not be negative"),
         (["--size", 0, 9], "--size: both numbers must be positive"),
-        (["--device", "cuda:99"], "--device cuda:99: there is no such device; this machine has cpu"),
+        (["--device", "cuda:99"], "--device cuda:99: .*this machine has cpu"),
     ],
 )
 def test_what_cannot_work_ends_at_once(monkeypatch, tmp_path, capsys, arguments, message):

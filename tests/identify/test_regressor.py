@@ -179,7 +179,7 @@ def test_a_robot_without_a_joint_that_moves():
     builder.add_joint("bolts", "fixed", child="base")
     model = builder.finalize("float64", collapse_fixed=False)
     refuses(lambda: robot_base_parameters(model), "no joint", "joint forces")
-    refuses(lambda: excite(model), "no joint", "excite")
+    refuses(lambda: excite(model), "no joint", "motion")
 
 
 def test_defaults_of_torch_change_nothing():

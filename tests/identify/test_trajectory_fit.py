@@ -367,7 +367,7 @@ def of(function):
         (dict(noise={"q": np.inf}), "noise of q is inf; expected a positive number"),
         (dict(noise={"q": [0.1, np.inf]}), "noise: .*known_start=True"),
         (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
-        (dict(noise={"q": 0.1, "qd": 1.0}), "there is no qd"),
+        (dict(noise={"q": 0.1, "qd": 1.0}), "qd"),
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),
         (dict(integrator="heun"), "integrator is 'heun'; it must be"),
         (dict(segment=0.001), "segment is 0.001 s"),

@@ -180,7 +180,7 @@ def test_the_robot_casts_the_same_rays(tmp_path):
     # The same rays in every world, without a dimension of worlds.
     again = robot.cast_rays(torch.as_tensor(q), torch.as_tensor(origin[0]), torch.as_tensor(direction[0]))[0]
     np.testing.assert_allclose(again[0].numpy(), hits.distance.numpy()[0], rtol=1e-12)
-    with pytest.raises(sim.ModelError, match="don't fit together"):
+    with pytest.raises(sim.ModelError, match=r"cast_rays: origin .* direction"):
         robot.cast_rays(torch.as_tensor(q), torch.as_tensor(origin), torch.as_tensor(direction[:, :2]))
     with pytest.raises(sim.ModelError, match="'radius'"):
         robot.cast_rays(*map(torch.as_tensor, (q, origin, direction)), radius=torch.zeros(1))

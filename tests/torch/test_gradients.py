@@ -277,7 +277,7 @@ def test_compile_leaves_steps_out_of_its_graphs(name, device):
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
     torch._dynamo.reset()
-    with pytest.raises(Exception, match="outside of what torch.compile can see"):
+    with pytest.raises(Exception, match=r"torch\.compile"):
         torch.compile(function, backend="aot_eager", fullgraph=True)(*inputs)
 
 
