@@ -65,9 +65,7 @@ def _sensed(spec: mujoco.MjSpec, path: Path) -> str:
     for kind in ("bodies", "joints", "geoms", "sites", "actuators", "tendons"):
         for number, each in enumerate(getattr(spec, kind)):
             each.name = each.name or f"{kind}_{number}"
-    spec.option.enableflags &= ~int(
-        mujoco.mjtEnableBit.mjENBL_ENERGY
-    )  # with it sensors read the energy of the previous step
+    spec.option.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)  # otherwise sensors read the previous energy
     model = spec.compile()
     for number, sensor in enumerate(spec.sensors):
         sensor.name = sensor.name or f"own {number}"

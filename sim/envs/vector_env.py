@@ -381,13 +381,7 @@ class VectorEnv:
         if bool(begins.any()):
             self._begin(begins.nonzero()[:, 0])
             observation = self._observe()
-        return (
-            observation.clone(),
-            reward,
-            terminated,
-            truncated,
-            info,
-        )  # separate from final_obs, in case it is modified
+        return observation.clone(), reward, terminated, truncated, info  # final_obs may be the same tensor
 
     def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
         """Return the state after an action, and masks of bad worlds and of ``lost`` ones: those keep their state."""

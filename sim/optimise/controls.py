@@ -109,9 +109,7 @@ def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
     given = joints.joints if isinstance(joints, Part) else names_in("Problem: joints", joints)
     if len(set(given)) < len(given):
         raise ModelError(f"Problem: joints {list(given)} contain a duplicate; name each joint once")
-    known = (
-        set(model.joint_names) if isinstance(joints, Part) else set(given)
-    )  # collapsed joints of a part don't exist any longer
+    known = set(model.joint_names) if isinstance(joints, Part) else set(given)  # a part may name collapsed joints
     slices = [model.qd_slice(name) for name in given if name in known]
     dofs = [dof for each in slices for dof in range(each.start, each.stop)]
     if not dofs:

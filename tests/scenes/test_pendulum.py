@@ -30,5 +30,5 @@ def test_masses_inertias_and_start():
 def test_bad_arguments_are_refused():
     with pytest.raises(sim.ModelError, match="at least one"):
         pendulum.build(0)
-    with pytest.raises(sim.ModelError, match="thinner"):
+    with pytest.raises(sim.ModelError, match="radius is 0.06"):
         pendulum.build(1, length=0.1, radius=0.06)
