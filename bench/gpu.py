@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0, help="longest time of this call (9)")
     parser.add_argument("--out", type=Path, default=Path("out/gpu"), help="folder of the logs (out/gpu)")
     parser.add_argument("--workers", type=int, default=4, help="processes that run tests (4)")
-    parser.add_argument("--again", action="store_true", help="run what has failed once more")
+    parser.add_argument("--again", action="store_true", help="run failed pieces again")
     parser.add_argument("--list", action="store_true", help="print the pieces, and run none")
     options = parser.parse_args()
     todo = pieces(options.device, options.workers)
@@ -129,7 +129,7 @@ def main() -> None:
     for piece in todo:
         print(f"{piece.name}: {known.get(piece.name, 'not yet')}")
     if any(known.get(piece.name) != "done" for piece in todo):
-        sys.exit(f"not all pieces are done; their logs are in {options.out}, and another call goes on")
+        sys.exit(f"not all pieces are done (logs in {options.out}); repeat the command to continue")
 
 
 if __name__ == "__main__":
