@@ -267,7 +267,7 @@ def test_what_does_not_fit_is_named_later():
         (lambda: so.Knots(3, "cubic"), "count is 3; for interpolation='cubic' it must be .* at least 4"),
         (lambda: so.Knots(3, "quintic"), "interpolation is 'quintic'"),
         (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters that require a gradient"),
-        (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), "cost 'Orientation': target"),
+        (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), r"Orientation.*target \[1. 1. 0. 0.\]"),
         (lambda: so.Effort(-1.0), "weight is -1.0"),
         (lambda: so.Effort(target="low"), "cost 'Effort': target: 'low' is not an array of numbers"),
         (
