@@ -1,1 +1,1 @@
-"""What a world is made of: builder, model, parameters, names and the checks of what a user describes."""
+"""Description of a world: builder, model, parameters, names, and checks of user input."""

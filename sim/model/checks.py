@@ -1,4 +1,4 @@
-"""Checks of arguments that come from outside; free names, and names and numbers in messages."""
+"""Checks of user arguments; unused names, and names and numbers for messages."""
 
 import math
 import numbers
@@ -13,27 +13,27 @@ from sim.errors import ModelError
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:
-    """The name, with underscores added until it isn't taken."""
+    """Return a name, with underscores appended until it is unused."""
     while wanted in taken:
         wanted += "_"
     return wanted
 
 
 def some(names: Iterable[str], most: int = 6) -> str:
-    """Names in quotes, at most as many as fit into a message."""
+    """Return names in quotes, as many as fit into a message."""
     listed = [f"'{name}'" for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things, such as "1 link" and "2 geometries"."""
+    """Return a number of things as text, such as "1 link" and "2 geometries"."""
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{number} {what if number == 1 else plural}"
 
 
 def numbered(names: Iterable[str]) -> dict[str, int]:
-    """The number of each name; the first where a name stands twice."""
+    """Return the index of each name; the first index for duplicates."""
     numbers: dict[str, int] = {}
     for number, name in enumerate(names):
         numbers.setdefault(name, number)
@@ -41,49 +41,49 @@ def numbered(names: Iterable[str]) -> dict[str, int]:
 
 
 def find_number(numbers: dict[str, int], name: str, what: str) -> int:
-    """Return the number of a name. Raises ModelError if there is none, naming what it is of."""
+    """Return the index of a name. Raises ModelError with the known names if there is none."""
     try:
         return numbers[name]
-    except (KeyError, TypeError):  # the latter for what is no name, such as a list
+    except (KeyError, TypeError):  # TypeError for unhashable values, such as a list
         known = ", ".join(numbers) if len(numbers) <= 40 else f"{', '.join(list(numbers)[:40])} ..."
-        raise ModelError(f"no {what} named '{name}'; there are: {known}") from None
+        raise ModelError(f"no {what} named '{name}'; known: {known}") from None
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number, Python's or numpy's, not below ``least``."""
-    # Python's own first: to ask an abstract class takes ten times as long.
+    """Return whether a value is a whole number, Python's or NumPy's, of at least ``least``."""
+    # Python's int first: a check against an abstract class takes ten times as long.
     return isinstance(value, int | numbers.Integral) and int(value) >= least
 
 
 def is_positive(value: object) -> bool:
-    """Whether a value is a finite real number above zero; an array of one entry without dimensions counts as one."""
+    """Return whether a value is a finite real number above zero; an array of one entry without dimensions counts."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
     return isinstance(value, numbers.Real) and math.isfinite(value) and float(value) > 0.0
 
 
 def require_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
-    """Raise ModelError, saying what is expected, for an argument that isn't of its class."""
+    """Raise ModelError, with the expected type, unless an argument has the type."""
     if not isinstance(value, kind):
         raise ModelError(f"{name} is a {type(value).__name__}; it must be {expected}")
 
 
 def require_flags(where: str, **given: object) -> None:
-    """Raise ModelError for switches that are neither True nor False, nor 1 or 0: the text "false" counts as true."""
+    """Raise ModelError unless flags are True, False, 1 or 0: the text "false" would count as true."""
     for name, value in given.items():
         if not (isinstance(value, int | np.bool_ | np.integer) and value in (0, 1)):
             raise ModelError(f"{where}: {name} is {value!r}; it must be True or False")
 
 
 def require_names(where: str, **given: object) -> None:
-    """Raise ModelError for arguments that must be names and aren't text."""
+    """Raise ModelError unless arguments are names as text."""
     for label, value in given.items():
         if not isinstance(value, str):
             raise ModelError(f"{where}: {label} is {value!r}; it must be a name")
 
 
 def names_in(name: str, given: object) -> tuple[str, ...]:
-    """The names that an argument holds, one or several. Raises ModelError for what holds anything else."""
+    """Return the names in an argument, one or several. Raises ModelError for anything else."""
     held = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else None
     if held is None or not all(isinstance(each, str) for each in held):
         raise ModelError(f"{name} is {given!r}; it must be a name, or a list of names")
@@ -91,23 +91,23 @@ def names_in(name: str, given: object) -> tuple[str, ...]:
 
 
 def require_path(path: object) -> None:
-    """Raise ModelError for what isn't the path of a file."""
+    """Raise ModelError unless an argument is the path of a file."""
     if not isinstance(path, str | os.PathLike):
         raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
     if isinstance(path, str) and (path.lstrip().startswith("<") or "\n" in path):
-        raise ModelError(f"{reprlib.repr(path)} is the text of a file; write it to a file and give its path")
+        raise ModelError(f"{reprlib.repr(path)} looks like the content of a file; write it to a file and give the path")
 
 
 def require_no_gradient(name: str, value: object) -> None:
     """Raise ModelError for a PyTorch tensor that requires a gradient, which would be lost."""
     if hasattr(value, "detach") and getattr(value, "requires_grad", False):
         raise ModelError(
-            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
+            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch to keep the gradient, or detach() it"
         )
 
 
 def number(where: str, label: str, value: object) -> float:
-    """A property as a float. Raises ModelError, naming it, for what isn't one number."""
+    """Return a property as a float. Raises ModelError, naming it, unless it is one number."""
     require_no_gradient(f"{where}: {label}", value)
     try:
         if not isinstance(value, str):
@@ -118,7 +118,7 @@ def number(where: str, label: str, value: object) -> float:
 
 
 def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
-    """A property of two numbers as floats. Raises ModelError, naming it, for anything else."""
+    """Return a property of two numbers as floats. Raises ModelError, naming it, for anything else."""
     try:
         lower, upper = (number(where, label, bound) for bound in given)  # type: ignore[attr-defined]
     except (TypeError, ValueError, ModelError):
@@ -127,18 +127,18 @@ def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
 
 
 def on_host(value: Any) -> Any:
-    """A copy on the host of an array on a GPU, of PyTorch or Warp, which NumPy doesn't read; anything else as it is."""
+    """Return a copy on the host of a PyTorch or Warp array on a GPU, which NumPy can't read; other values unchanged."""
     if hasattr(value, "cpu"):
         return value.cpu()
     return value.numpy() if getattr(getattr(value, "device", None), "is_cuda", False) else value
 
 
 def as_numbers(name: str, value: object) -> np.ndarray:
-    """A copy of a caller's array, nested list, number or tensor in float64.
+    """Return a float64 copy of a caller's array, nested list, number or tensor.
 
     Args:
-        name: what to call it in an error.
-        value: anything that numpy can read, also on a GPU, which is waited for then.
+        name: name of the argument in messages.
+        value: anything that NumPy can read; also an array on a GPU, with synchronisation.
 
     Raises:
         ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be

@@ -11,11 +11,11 @@ spherical: velocity           along the child's axes      along the child's axes
 revolute                      angle                       angle, or cosine and sine   angle
 ============================  ==========================  ==========================  ==========================
 
-The linear velocity of a free joint is that of the origin of the body's frame in all three. Pinocchio counts the
-coordinates of a URDF's floating joint from the joint's origin, Backswing from the world's; both functions take that
-origin from the model (``floating_origins``). All functions take and
-return NumPy arrays or torch tensors of any batch shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are
-differentiable. Warp arrays, such as those of a trajectory, come back as NumPy's.
+The linear velocity of a free joint is that of the origin of the body's frame in all three. Coordinates of a URDF's
+floating joint are relative to the joint's origin in Pinocchio, and to the world in Backswing; both functions take that
+origin from the model (``floating_origins``). All functions take and return NumPy arrays or torch tensors of any batch
+shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are differentiable. Warp arrays, such as those of a
+trajectory, are returned as NumPy arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
 Array = Any  # np.ndarray or torch.Tensor
 JointState = tuple[Array, Array]
-MUJOCO_INFINITY = 1.0e10  # numbers of this size stand for no bound in an MJCF file
+MUJOCO_INFINITY = 1.0e10  # no bound in an MJCF file
 Convert = Callable[[int, Array, Array], JointState]
 
 
@@ -42,22 +42,22 @@ def to_pinocchio(
     joint_order: Sequence[str] | None = None,
     unbounded: Sequence[str] = (),
 ) -> JointState:
-    """Coordinates and velocities of this model as Pinocchio's q and v.
+    """Return coordinates and velocities of this model in Pinocchio's convention, q and v.
 
     Args:
         model: the model.
         q: joint coordinates [..., nq].
         qd: joint velocities [..., nv].
-        joint_order: names of all joints that move, in Pinocchio's order (``names[1:]``); default: this model's.
-            Pinocchio sorts the children of a link by name where it reads a URDF. Name the free joint as in this model.
-        unbounded: names of revolute joints that Pinocchio stores as (cosine, sine), as it does with the continuous
-            joints of a URDF.
+        joint_order: names of all moving joints, in Pinocchio's order (``names[1:]``). Default: this model's order.
+            Pinocchio sorts the children of a link by name in a URDF. Name the free joint as in this model.
+        unbounded: names of revolute joints that Pinocchio stores as (cosine, sine), such as the continuous joints of a
+            URDF.
 
     Returns:
         q and v for Pinocchio, quaternions normalised.
 
     Raises:
-        ModelError: for an order that does not name each moving joint once.
+        ModelError: for an order that doesn't name each moving joint exactly once.
 
     Example:
         >>> import numpy as np
@@ -96,9 +96,9 @@ def from_pinocchio(
     joint_order: Sequence[str] | None = None,
     unbounded: Sequence[str] = (),
 ) -> JointState:
-    """Pinocchio's q and v as coordinates and velocities of this model; the inverse of :func:`to_pinocchio`.
+    """Return Pinocchio's q and v as coordinates and velocities of this model; the inverse of :func:`to_pinocchio`.
 
-    Angles of unbounded joints come out between -pi and pi.
+    Angles of unbounded joints are between -pi and pi.
 
     Example:
         >>> import numpy as np
@@ -131,19 +131,19 @@ def from_pinocchio(
 
 
 def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | None = None) -> JointState:
-    """Coordinates and velocities of this model as MuJoCo's qpos and qvel.
+    """Return coordinates and velocities of this model in MuJoCo's convention, qpos and qvel.
 
     Args:
         model: the model.
         q: joint coordinates [..., nq].
         qd: joint velocities [..., nv].
-        joint_order: names of all joints that move, in MuJoCo's order; default: this model's.
+        joint_order: names of all moving joints, in MuJoCo's order. Default: this model's order.
 
     Returns:
         qpos and qvel, quaternions normalised.
 
     Raises:
-        ModelError: for an order that does not name each moving joint once.
+        ModelError: for an order that doesn't name each moving joint exactly once.
 
     Example:
         >>> import numpy as np
@@ -173,7 +173,7 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
 
 
 def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[str] | None = None) -> JointState:
-    """MuJoCo's qpos and qvel as coordinates and velocities of this model; the inverse of :func:`to_mujoco`.
+    """Return MuJoCo's qpos and qvel as coordinates and velocities of this model; the inverse of :func:`to_mujoco`.
 
     Example:
         >>> import numpy as np
@@ -222,7 +222,7 @@ def _turns(model: Model, unbounded: Sequence[str]) -> list[int]:
 
 
 def _sizes(model: Model, turns: Sequence[int] = ()) -> list[tuple[int, int]]:
-    """Numbers of coordinates and of velocities of each joint; ``turns`` are stored as cosine and sine."""
+    """Return the numbers of coordinates and velocities of each joint; ``turns`` are stored as cosine and sine."""
     coordinates = np.diff(np.append(model.joint_q_start, model.nq))
     velocities = np.diff(np.append(model.joint_qd_start, model.nv))
     coordinates[list(turns)] += 1
@@ -230,7 +230,7 @@ def _sizes(model: Model, turns: Sequence[int] = ()) -> list[tuple[int, int]]:
 
 
 def _split(q: Array, qd: Array, order: Sequence[int], sizes: list[tuple[int, int]]) -> dict[int, JointState]:
-    """Coordinates and velocities of each joint, by link."""
+    """Return coordinates and velocities of each joint, by link."""
     expected = tuple(sum(sizes[link][part] for link in order) for part in (0, 1))
     if (q.shape[-1], qd.shape[-1]) != expected:
         raise ModelError(f"q and its velocity have {q.shape[-1]} and {qd.shape[-1]} entries; expected {expected}")
@@ -244,15 +244,15 @@ def _split(q: Array, qd: Array, order: Sequence[int], sizes: list[tuple[int, int
 
 
 def _collect(q: Array, qd: Array, order: Sequence[int], states: dict[int, JointState], convert: Convert) -> JointState:
-    """The converted states of all joints; no columns of ``q`` and ``qd`` come first, for models without joints."""
+    """Return the converted states of all joints, after empty columns of ``q`` and ``qd`` for models without joints."""
     converted = [convert(link, *states[link]) for link in order if link in states]
     return _join(q[..., :0], *(x for x, _ in converted)), _join(qd[..., :0], *(v for _, v in converted))
 
 
 def _in_runs(model: Model, q: Array, qd: Array, convert: Convert) -> JointState:
-    """The converted states of all joints in this model's order, in which quaternions alone differ.
+    """Return the converted states of all joints in this model's order, where only quaternions differ.
 
-    What lies between two of them is taken as a whole: a robot with many joints is converted in a step of learning.
+    Ranges between quaternions are copied as a whole, since robots with many joints are converted in learning steps.
     """
     if (q.shape[-1], qd.shape[-1]) != (model.nq, model.nv):
         expected = (model.nq, model.nv)
@@ -269,7 +269,7 @@ def _in_runs(model: Model, q: Array, qd: Array, convert: Convert) -> JointState:
 
 
 def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
-    """Coordinates and velocities as arrays of NumPy, such as lists and Warp arrays, or tensors as they are."""
+    """Return coordinates and velocities as NumPy arrays (also of lists and Warp arrays), or as the given tensors."""
     require_type("model", model, Model, "a sim.Model")
     named = (("q", q), ("its velocity", v))
     q, v = (x if isinstance(x, np.ndarray) or hasattr(x, "detach") else as_numbers(name, x) for name, x in named)
@@ -282,7 +282,7 @@ def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
 def _library(x: Array) -> Any:
     if isinstance(x, np.ndarray):
         return np
-    import torch  # here, since it takes seconds to load and whoever passes a tensor has it loaded
+    import torch  # imported here because it takes seconds
 
     return torch
 
@@ -292,7 +292,7 @@ def _join(*parts: Array) -> Array:
 
 
 def _unit(quat: Array) -> Array:
-    """With length one; four zeros are the identity, as in MuJoCo."""
+    """Return quaternions with unit length; four zeros become the identity, as in MuJoCo."""
     identity = _library(quat).zeros_like(quat)
     identity[..., 3] = (quat**2).sum(-1) == 0.0
     quat = quat + identity
@@ -300,7 +300,7 @@ def _unit(quat: Array) -> Array:
 
 
 def _placed(frame: np.ndarray, x: Array) -> Array:
-    """Poses [..., 7] in a frame [7] as poses in what that frame is in."""
+    """Return poses [..., 7] in a frame [7] as poses in the frame's parent."""
     base = _like(x, frame)
     (u, w), (a, b) = ((each[..., 3:6], each[..., 6:]) for each in (base, x))
     vector = w * a + b * u + _library(x).linalg.cross(u, a)
@@ -308,7 +308,7 @@ def _placed(frame: np.ndarray, x: Array) -> Array:
 
 
 def _like(x: Array, pose: np.ndarray) -> Array:
-    """A pose [7] for each of the poses [..., 7], of their kind of array."""
+    """Return a pose [7] broadcast to poses [..., 7], as their kind of array."""
     if isinstance(x, np.ndarray):
         return np.broadcast_to(pose, x.shape)
     return x.new_tensor(pose.tolist()).expand(x.shape)

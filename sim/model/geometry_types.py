@@ -1,7 +1,7 @@
-"""The types of geometry outside of the kernels: one entry for each, from which the rest of ``sim`` takes what it needs.
+"""Types of geometry outside of the kernels: one table entry each, from which the rest of ``sim`` reads.
 
-``warp_kernels/collision`` has what kernels need of a type; ``sim/model/hulls.py`` has vertices and faces of those that
-collide as hulls, and ``sim/render/tessellation.py`` the triangles that are drawn.
+``warp_kernels/collision`` has the kernels of each type; ``sim/model/hulls.py`` vertices and faces of types that collide
+as hulls, and ``sim/render/tessellation.py`` the triangles for drawing.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class GeometryType:
-    """A type of geometry. Sizes are those of :class:`sim.model.model.Geometry`.
+    """Type of geometry. Sizes are those of :class:`sim.model.model.Geometry`.
 
     Attributes:
-        code: in :mod:`warp_kernels.types`.
-        name: in :meth:`sim.ModelBuilder.add_geometry`.
-        title: in messages.
-        sizes: how many of the first sizes must be positive.
-        rank: which type comes first in a pair that a sensor reads; MuJoCo's order.
-        reach: ``reach(size, direction)`` is the farthest extent from the origin along a unit vector in the geometry's
-            frame [m]; None for what has a mesh or heights, or no end.
-        solid: ``solid(size)`` is the volume [m^3] and the principal moments about the origin per unit mass [m^2] [3];
-            None for what isn't a solid primitive.
+        code: code in :mod:`warp_kernels.types`.
+        name: name in :meth:`sim.ModelBuilder.add_geometry`.
+        title: name in messages.
+        sizes: number of leading sizes that must be positive.
+        rank: order of types in a pair that a sensor reads; MuJoCo's order.
+        reach: ``reach(size, direction)`` returns the maximum extent from the origin along a unit vector in the
+            geometry's frame [m]; None for types with a mesh or heights, and for unbounded ones.
+        solid: ``solid(size)`` returns the volume [m^3] and the principal moments about the origin per unit mass [m^2]
+            [3]; None for types that aren't solid primitives.
     """
 
     code: int
@@ -37,13 +37,13 @@ class GeometryType:
     solid: Callable[[Sequence[float]], tuple[float, np.ndarray]] | None = None
 
     def extents(self, size: np.ndarray) -> np.ndarray:
-        """Return half of the extents along the axes of a type with a ``reach`` [m] [3]."""
+        """Return the half extents along the axes, for a type with a ``reach`` [m] [3]."""
         assert self.reach is not None
         return np.array([self.reach(size, axis) for axis in np.eye(3)])
 
 
 def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
-    """Principal moments [3] of a solid capsule along z, composed of a cylinder and two hemispheres."""
+    """Return the principal moments [3] of a solid capsule along z, made of a cylinder and two hemispheres."""
     length = 2.0 * half_length
     cylinder = mass * length / (length + 4.0 * radius / 3.0)
     balls = mass - cylinder

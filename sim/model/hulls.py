@@ -1,4 +1,4 @@
-"""Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
+"""Vertices, faces and edges of shapes that collide as hulls, at unit size, packed for the kernels.
 
 See :mod:`warp_kernels.collision.convex.support` for the meaning of each shape's vertices in convex pairs, and
 :mod:`warp_kernels.collision.field.hull.contact` for boxes and convex meshes on heightfields.
@@ -19,29 +19,29 @@ from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.support import DISC_SIDES, MAX_CORNERS
 
-# Vertices closer to a face's plane than both these fractions belong to it, as files round them: of the hull's extent,
-# and of its thickness.
+# A vertex belongs to a face if its distance from the plane is below both these fractions: of the hull's extent and of
+# its thickness. Files round vertices.
 COPLANAR = 1e-5
 LEVEL = 1e-2
 SMALLEST = 1e-12  # extent of a mesh [m]
-ROUNDING = 1e-14  # of a distance from a plane, relative to the largest coordinate
-BLOCK = 4_000_000  # distances of vertices from planes that are in memory at a time
-SILENT = 1.0  # seconds that hulls may take before a line tells of them
+ROUNDING = 1e-14  # rounding of a distance from a plane, relative to the largest coordinate
+BLOCK = 4_000_000  # maximum number of distances in memory at a time
+SILENT = 1.0  # seconds after which computing hulls is reported
 
 
 class FlatMeshError(ModelError):
-    """A mesh whose vertices lie in a plane, so that its hull has no volume."""
+    """Error for a mesh whose vertices are in a plane, so that its hull has no volume."""
 
 
 @dataclass(frozen=True)
 class HullBounds:
-    """A ball inside of a convex mesh, and the box around it along the axes of its frame; zeros for other geometries.
+    """Inscribed ball of a convex mesh, and its bounding box along the axes of its frame; zeros for other geometries.
 
     Attributes:
-        ball_centre: the centre of the volume [3].
+        ball_centre: centre of the volume [3].
         ball_radius: distance of the nearest face from there.
         box_centre: [3].
-        box_extents: half the lengths of the sides [3].
+        box_extents: half extents [3].
     """
 
     ball_centre: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -52,15 +52,15 @@ class HullBounds:
 
 @dataclass(frozen=True)
 class Hull:
-    """A shape that collides as a hull; one of a mesh is kept as long as the mesh is.
+    """Shape that collides as a hull; the hull of a mesh is cached as long as the mesh exists.
 
     Attributes:
         vertices: [n, 3].
-        triangles: of its mesh [m, 3]; none for primitives.
-        corners: for each face its vertices, counter-clockwise seen from outside, at most MAX_CORNERS.
-        normals: for each face its outward unit normal [f, 3].
+        triangles: triangles of the hull of a mesh [m, 3]; empty for primitives.
+        corners: vertices of each face, counter-clockwise seen from outside, at most MAX_CORNERS.
+        normals: outward unit normal of each face [f, 3].
         edges: see :func:`hull_edges`.
-        bounds: of a convex mesh.
+        bounds: bounds of a convex mesh.
     """
 
     vertices: np.ndarray
@@ -71,26 +71,26 @@ class Hull:
     bounds: HullBounds
 
     def is_of(self, mesh: Mesh) -> bool:
-        """Return whether the mesh still has the values that the hull was made from."""
+        """Return whether the mesh still has the values that the hull was computed from."""
         return np.array_equal(self.vertices, mesh.vertices) and np.array_equal(self.triangles, mesh.faces)
 
 
-# Hulls of the meshes that live, by the meshes' ids.
+# Hulls of existing meshes, by the meshes' ids.
 _hulls: dict[int, Hull] = {}
 
 
 @dataclass
 class PackedShapes:
-    """Shapes one after the other; equal ones are stored once.
+    """Concatenated shapes; equal ones are stored once.
 
     Attributes:
-        extent: for each geometry the first vertex, the number of vertices, the first face, the number of faces.
-        vertices: of all shapes.
-        corners: for each face its vertices, counted from the shape's first, counter-clockwise seen from outside.
-        normals: for each face its outward unit normal.
-        edge_extent: for each geometry the first edge and the number of edges.
-        edges: for each edge its two vertices, and a vertex of either face beside it, counted from the shape's first.
-        bounds: for each geometry those of its convex mesh.
+        extent: first vertex, number of vertices, first face and number of faces of each geometry.
+        vertices: vertices of all shapes.
+        corners: vertices of each face, relative to the shape's first, counter-clockwise seen from outside.
+        normals: outward unit normal of each face.
+        edge_extent: first edge and number of edges of each geometry.
+        edges: two vertices of each edge, and one further vertex of each adjacent face, relative to the shape's first.
+        bounds: bounds of each geometry's convex mesh.
     """
 
     extent: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -104,13 +104,13 @@ class PackedShapes:
     _seconds: float = 0.0
 
     def add_nothing(self) -> None:
-        """A geometry that doesn't collide as a hull."""
+        """Add a geometry that doesn't collide as a hull."""
         self.extent.append((0, 0, 0, 0))
         self.edge_extent.append((0, 0))
         self.bounds.append(HullBounds())
 
     def add(self, geometry: Geometry) -> None:
-        """A geometry that does."""
+        """Add a geometry that collides as a hull."""
         key = id(geometry.mesh) if geometry.type == codes.CONVEX else geometry.type
         if key in self._known:
             first = self._known[key]
@@ -129,7 +129,7 @@ class PackedShapes:
         self.bounds.append(hull.bounds)
 
     def _hull(self, geometry: Geometry) -> Hull:
-        """The hull of a geometry, with a line on standard error where those of all take long."""
+        """Return the hull of a geometry, and report on standard error if all hulls take long."""
         mesh = geometry.mesh if geometry.type == codes.CONVEX else None
         kept = None if mesh is None else _hulls.get(id(mesh))
         if mesh is not None and kept is not None and kept.is_of(mesh):
@@ -151,7 +151,7 @@ class PackedShapes:
 
 
 def _tell() -> None:
-    print("finding the faces and edges of convex meshes", file=sys.stderr, flush=True)
+    print("computing faces and edges of convex meshes", file=sys.stderr, flush=True)
 
 
 def _make_hull(geometry: Geometry) -> Hull:
@@ -165,7 +165,7 @@ def _make_hull(geometry: Geometry) -> Hull:
 
 
 def convex_hull(vertices: np.ndarray) -> Mesh:
-    """The convex hull of points [n, 3].
+    """Return the convex hull of points [n, 3].
 
     Raises:
         FlatMeshError: for points in a plane.
@@ -176,7 +176,7 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
         raise FlatMeshError("has no convex hull of positive volume: it is flat")
     try:
         hull = trimesh.convex.convex_hull(vertices)
-    except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
+    except Exception as error:  # qhull, trimesh and NumPy raise different errors for points in a plane
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise FlatMeshError(f"has no convex hull of positive volume: {reason}") from None
     return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
@@ -191,22 +191,24 @@ def _hull_bounds(mesh: Mesh, vertices: np.ndarray, faces: list[list[int]], norma
 
 
 def _by_length(faces: list[list[int]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each number of corners the places of the faces with as many [f], and their corners [f, corners]."""
+    """Return, for each number of corners, the indices of the faces with that many [f] and their corners [f,
+    corners].
+    """
     lengths = np.array([len(face) for face in faces], dtype=int)
     groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
     return [(places, np.array([faces[place] for place in places])) for places in groups]
 
 
 def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
-    """The edges between the faces of a hull, in the order in which the faces name them first.
+    """Return the edges between the faces of a hull, in the order in which the faces name them first.
 
     Args:
         vertices: [n, 3].
         faces: vertices of each face, counter-clockwise seen from outside.
 
     Returns:
-        for each edge its two vertices, the smaller number first, and, of either face beside it, the vertex that is
-        farthest from it [edges, 4].
+        two vertices of each edge, the smaller index first, and the vertex of each adjacent face that is farthest from
+        the edge [edges, 4].
     """
     first = np.concatenate([[0], np.cumsum([len(face) for face in faces])]).astype(int)
     sides = np.zeros((first[-1], 3), dtype=int)
@@ -222,26 +224,26 @@ def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
     key = low * len(vertices) + high
     _, start = np.unique(key, return_index=True)
     _, end = np.unique(key[::-1], return_index=True)
-    # A face that rounding has separated from its neighbour has its edge to itself.
+    # A face that rounding has separated from its neighbour doesn't share its edge.
     edges = np.column_stack([low[start], high[start], far[start], far[::-1][end]])
     return edges[np.argsort(start)]
 
 
 def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
-    """The flat faces of a convex hull, triangles in one plane made one polygon.
+    """Return the flat faces of a convex hull, with coplanar triangles merged into polygons.
 
     Args:
         vertices: [n, 3].
         triangles: outward triangles of the hull [m, 3].
 
     Returns:
-        for each face its vertices, counter-clockwise seen from outside.
+        vertices of each face, counter-clockwise seen from outside.
     """
     p = vertices[triangles]
     across = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0])
     area = np.linalg.norm(across, axis=1)
     limit = _unevenness(vertices)
-    # A triangle that is lower than this belongs to the faces beside it.
+    # A triangle below this height belongs to its neighbouring faces.
     done = area <= limit * np.linalg.norm(p - np.roll(p, 1, axis=1), axis=2).max(axis=1)
     normals = across / np.where(done, 1.0, area)[:, None]
     alone = _alone(vertices, triangles, normals, limit)
@@ -260,7 +262,7 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
         face = triangles[k].tolist()
         if not alone[k] and len(inside := in_plane(p[k, 0], normals[k])) > 1:
             face = _polygon(vertices, np.unique(triangles[inside]), normals[k], limit)
-            # Once more in the plane of the whole face, which a small triangle doesn't tell.
+            # Repeat with the plane of the whole face, which that of a small triangle only approximates.
             normal = _normals(vertices, [face])[0]
             inside = np.append(in_plane(vertices[face].mean(axis=0), normal), k)
             face = _polygon(vertices, np.unique(triangles[inside]), normal, limit)
@@ -270,7 +272,9 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
 
 
 def _alone(vertices: np.ndarray, triangles: np.ndarray, normals: np.ndarray, limit: float) -> np.ndarray:
-    """Return whether only the corners of a triangle can be in its plane, and no other triangle has the same [m]."""
+    """Return whether the plane of a triangle can only have its corners, and no other triangle has the same plane
+    [m].
+    """
     lowest = (vertices[triangles[:, 0]] * normals).sum(axis=1) - limit - ROUNDING * np.abs(vertices).max()
     level = np.empty(len(triangles), dtype=int)
     rows = max(BLOCK // len(vertices), 1)
@@ -284,16 +288,16 @@ def _alone(vertices: np.ndarray, triangles: np.ndarray, normals: np.ndarray, lim
 
 
 def _unevenness(vertices: np.ndarray) -> float:
-    """How far the vertices of a flat face may be from its plane, or from the line of an edge [m]."""
+    """Return the tolerance of vertices of a flat face from its plane, or from the line of an edge [m]."""
     offset = vertices - vertices.mean(axis=0)
     thickness = float(np.ptp(offset @ np.linalg.svd(offset, full_matrices=False)[2][-1]))
     return min(COPLANAR * float(np.ptp(vertices, axis=0).max()), LEVEL * thickness)
 
 
 def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limit: float) -> list[int]:
-    """Corners of the least convex polygon around vertices of a face, counter-clockwise seen from outside (Andrew 1979).
+    """Return the corners of the convex hull of a face's vertices, counter-clockwise from outside (Andrew 1979).
 
-    Vertices that are beyond the line between two others by no more than the limit are no corners.
+    Vertices that are beyond the line between two others by no more than the limit are dropped.
     """
     offset = vertices[on_face] - vertices[on_face].mean(axis=0)
     u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
@@ -319,13 +323,13 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limi
 
 
 def _thinned(face: list[int]) -> list[int]:
-    """The corners of a face; an evenly spaced choice where there are more than MAX_CORNERS."""
+    """Return the corners of a face, or an evenly spaced subset if there are more than MAX_CORNERS."""
     chosen = np.unique(np.linspace(0, len(face), min(len(face), MAX_CORNERS), endpoint=False).astype(int))
     return [face[index] for index in chosen]
 
 
 def _normals(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
-    """Newell's normals of faces [f, 3]."""
+    """Return Newell's normals of faces [f, 3]."""
     normals = np.zeros((len(faces), 3))
     for places, corners in _by_length(faces):
         offset = vertices[corners] - vertices[corners[:, :1]]

@@ -1,7 +1,7 @@
 """Volume and inertia of solid shapes, and checks of a model's inertia before the simulation.
 
-Do all links have a mass, and is the mass matrix regular? Without the checks a free body whose inertia was forgotten
-would give NaN in its first step.
+The checks require a mass of all links and a regular mass matrix. Without them a free body without inertia would give
+NaN in its first step.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from sim.model.model import Mesh, Model
 from warp_kernels.parameters import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE
 
-# Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
+# Rounding of zero in files [kg m^2]; a steel ball of a millimetre has 4e-13.
 NEGLIGIBLE_INERTIA = 1e-16
 
 
 def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
-    """Volume [m^3] of a solid primitive, and its principal moments about the origin of its frame per unit mass [3].
+    """Return the volume [m^3] of a solid primitive, and its principal moments about its origin per unit mass [3].
 
     Args:
         type: a geometry code of :mod:`warp_kernels.types`: sphere, capsule, cylinder, box or ellipsoid.
@@ -34,7 +34,7 @@ def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarra
 
 
 def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
+    """Return the volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
     import trimesh  # takes long to import
 
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
@@ -43,7 +43,7 @@ def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
 
 
 def principal_moments(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
-    """Principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link frame."""
+    """Return the principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link."""
     if not np.any(inertia - np.diag(np.diag(inertia))):
         return np.diag(inertia), Rotation.identity()
     moments, axes = np.linalg.eigh(inertia)
@@ -52,35 +52,35 @@ def principal_moments(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
     return moments, Rotation.from_matrix(axes)
 
 
-# What decides whether the mass matrix is regular.
+# Parameters that decide whether the mass matrix is regular.
 DECISIVE = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
-# Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
+# Minimum fraction of a joint's inertia that remains when the joints further out are free to move; less is rounding.
 SMALLEST_SHARE = 1e-12
 
 
 def check_masses(model: Model, mass: np.ndarray) -> None:
-    """Check that links which came without inertial data have a mass by now; ``mass`` [num_links], or for each world.
+    """Check that links without inertial data have been given a mass; ``mass`` [num_links], or for each world.
 
     Raises:
-        ModelError: naming those that haven't.
+        ModelError: naming those without.
     """
     missing = [name for name in model.massless_links if not (mass[..., model.link(name)] > 0.0).all()]
     if missing:
         raise ModelError(
-            f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
-            "give them a mass"
+            f"dynamics require the masses of links {', '.join(map(repr, missing))}, which have no inertial data; "
+            "set the parameter 'mass'"
         )
 
 
 def least_scales(inertia: np.ndarray) -> np.ndarray:
-    """Return the scales by which :func:`is_semidefinite` judges other inertias of a model's links [n].
+    """Return the scales with which :func:`is_semidefinite` judges other inertias of a model's links [n].
 
     Args:
-        inertia: those of the model [n, 3, 3].
+        inertia: inertias of the model [n, 3, 3].
 
     Returns:
-        the largest entry of all, since differences are as wide for each; NaN where a link's own is indefinite, as files
-        may have it: then nothing is judged.
+        the largest entry of all, since finite differences have the same step for each; NaN where a link's own inertia
+        is indefinite, as in some files, so that nothing is checked.
     """
     scales = np.full(len(inertia), np.abs(inertia).max(initial=0.0))
     return np.where(is_semidefinite(inertia, np.zeros(len(inertia))), scales, np.nan)
@@ -91,7 +91,7 @@ def is_semidefinite(inertia: np.ndarray, least: np.ndarray) -> np.ndarray:
 
     Args:
         inertia: the inertias.
-        least: the scale of each, beside its own largest entry [...].
+        least: scale of each, in addition to its own largest entry [...].
     """
     half = 0.5 * (inertia + np.swapaxes(inertia, -1, -2))
     scale = np.maximum(np.abs(half).max(axis=(-1, -2)), np.nan_to_num(least, nan=0.0))
@@ -103,12 +103,12 @@ def is_semidefinite(inertia: np.ndarray, least: np.ndarray) -> np.ndarray:
 def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
     """Check that the mass matrix is regular, damping and springs of a step included.
 
-    The recursion of the articulated-body algorithm (Featherstone 2008, chapter 7) at joint positions drawn at random,
-    so that only what is singular everywhere is refused, not a gimbal that happens to be locked.
+    Runs the recursion of the articulated-body algorithm (Featherstone 2008, chapter 7) at random joint positions, so
+    that only a matrix that is singular everywhere is refused, not a gimbal in gimbal lock.
 
     Args:
         model: the model.
-        parameters: values of DECISIVE parameters, others may be there; of those per world the first world's count.
+        parameters: values of DECISIVE parameters, and possibly others; of values per world the first world's are used.
         dt: time step [s].
 
     Raises:
@@ -118,7 +118,7 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
     value = {name: x[0] if x.ndim > model.parameters[name].ndim else x for name, x in given.items()}
     for name, array in value.items():
         if not np.isfinite(array).all():
-            raise ModelError(f"parameter '{name}' isn't finite, so there is no mass matrix")
+            raise ModelError(f"parameter '{name}' isn't finite, so that the mass matrix is undefined")
     implicit = value["armature"] + dt * value["damping"] + dt * dt * value["stiffness"]
     articulated = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]
     composite = [inertia.copy() for inertia in articulated]
@@ -131,8 +131,8 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
         whole = np.sqrt(np.maximum(np.diag(axes.T @ composite[link] @ axes + own), 0.0))
         if axes.shape[1] and _smallest_share(left, whole) < SMALLEST_SHARE:
             raise ModelError(
-                f"joint '{model.joint_names[link]}' has a direction without inertia, so the mass matrix is singular; "
-                f"give link '{model.link_names[link]}' a mass and an inertia, or the joint an armature"
+                f"joint '{model.joint_names[link]}' has a direction without inertia, so that the mass matrix is "
+                f"singular; give link '{model.link_names[link]}' a mass and an inertia, or the joint an armature"
             )
         force = articulated[link] @ axes
         rest = articulated[link] - force @ np.linalg.solve(left, force.T)
@@ -144,7 +144,7 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
 
 
 def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
-    """Smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
+    """Return the smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
     if (whole == 0.0).any():
         return 0.0
     return float(np.linalg.eigvalsh(left / np.outer(whole, whole))[0])
@@ -156,7 +156,7 @@ def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.nd
 
 
 def _motion_transform(placement: np.ndarray, joint_type: int, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """From motions in the parent's frame to motions in the link's, at a random position of the joint."""
+    """Return the transform of motions from the parent's to the link's frame, at a random position of the joint."""
     frame = Rotation.from_quat(placement[3:]) if placement[3:].any() else Rotation.identity()
     move = axes @ rng.uniform(0.5, 1.5, axes.shape[1]) if joint_type != FREE else np.zeros(6)
     turn = (frame * Rotation.from_rotvec(move[:3])).as_matrix().T

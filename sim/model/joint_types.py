@@ -1,4 +1,4 @@
-"""What a joint type is, outside of the kernels: one entry for each, from which the rest of ``sim`` takes what it needs.
+"""Types of joint outside of the kernels: one table entry each, from which the rest of ``sim`` reads.
 
 ``warp_kernels/kinematics`` has the same for the kernels: transform, motion subspace and integration.
 """
@@ -15,24 +15,24 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class JointType:
-    """A type of joint.
+    """Type of joint.
 
     Attributes:
-        code: in :mod:`warp_kernels.types`.
-        name: in :meth:`sim.ModelBuilder.add_joint` and in messages.
+        code: code in :mod:`warp_kernels.types`.
+        name: name in :meth:`sim.ModelBuilder.add_joint` and in messages.
         dofs: number of velocities.
         coordinates: number of coordinates.
-        subspace: ``subspace(axis)`` is the motion of the child in its own frame, angular part first [6, dofs].
-        pose: ``pose(axis, q)`` is the pose of the child in the joint frame, position and quaternion xyzw [7].
+        subspace: ``subspace(axis)`` returns the motion of the child in its own frame, angular part first [6, dofs].
+        pose: ``pose(axis, q)`` returns the pose of the child in the joint frame, position and quaternion xyzw [7].
         scalar: whether it has one coordinate along or about an axis: only such joints have limits, springs, couplings
             and actuators.
-        angular: whether that coordinate is an angle [rad] and not a length [m].
-        quaternion: place of a quaternion among the coordinates, and of the angular velocity among the velocities; None
-            where there is none.
-        local_rate: whether that angular velocity is along the child's axes, and not along world axes.
+        angular: whether that coordinate is an angle [rad] rather than a length [m].
+        quaternion: offset of a quaternion among the coordinates, and of the angular velocity among the velocities; None
+            without quaternion.
+        local_rate: whether that angular velocity is along the child's axes rather than world axes.
         urdf: names of the type in URDF files.
-        mjcf: name of the type in MJCF files; None where a body without a joint stands for it.
-        usd: schema of UsdPhysics; None where a body without a joint stands for it.
+        mjcf: name of the type in MJCF files; None if a body without a joint represents it.
+        usd: schema of UsdPhysics; None if a body without a joint represents it.
     """
 
     code: int
@@ -93,19 +93,19 @@ JOINT_TYPES = {
         ),
     )
 }  # fmt: skip
-# By the names that a user may give; a continuous joint is a revolute one without limits.
+# Joint types by user-facing name; a continuous joint is a revolute one without limits.
 JOINT_TYPE_BY_NAME = {each.name: each for each in JOINT_TYPES.values()} | {"continuous": JOINT_TYPES[codes.REVOLUTE]}
 
 
 def joint_type(joint: str, type: str) -> JointType:
-    """The type of a joint that a user named. Raises ModelError, naming the joint, for one that there isn't."""
+    """Return the type of a joint that a user named. Raises ModelError, naming the joint, for an unknown one."""
     if type not in JOINT_TYPE_BY_NAME:
         raise ModelError(f"joint '{joint}': unknown type {type!r}; known are {', '.join(JOINT_TYPE_BY_NAME)}")
     return JOINT_TYPE_BY_NAME[type]
 
 
 def name_in_files(code: int, form: str, joint: str) -> str:
-    """The name of a joint's type in files of a format: "urdf", "mjcf" or "usd".
+    """Return the name of a joint's type in files of a format: "urdf", "mjcf" or "usd".
 
     Raises:
         ModelError: for a type that the format has no name for.
@@ -115,10 +115,12 @@ def name_in_files(code: int, form: str, joint: str) -> str:
     name = names[0] if isinstance(names, tuple) and names else names
     if not name:
         kind = f"type '{found.name}'" if found is not None else f"the unknown type {code}"
-        raise ModelError(f"joint '{joint}' has {kind}, for which {form.upper()} has no joint; replace it by others")
+        raise ModelError(
+            f"joint '{joint}' has {kind}, which {form.upper()} doesn't support; replace it by other joints"
+        )
     return str(name)
 
 
 def is_scalar(code: int) -> bool:
-    """Whether joints of a type have one coordinate along or about an axis."""
+    """Return whether joints of a type have one coordinate along or about an axis."""
     return JOINT_TYPES[int(code)].scalar

@@ -1,4 +1,4 @@
-"""A medium around all links, such as water, and the boxes by which it drags them."""
+"""Medium around all links, such as water, and the boxes that it drags."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Medium:
-    """What :meth:`sim.ModelBuilder.set_medium` was given.
+    """Medium, as given to :meth:`sim.ModelBuilder.set_medium`.
 
     Attributes:
-        density: [kg/m^3].
-        viscosity: [Pa s].
+        density: density [kg/m^3].
+        viscosity: dynamic viscosity [Pa s].
         wind: velocity of the medium in the world frame [3], m/s.
     """
 
@@ -22,11 +22,11 @@ class Medium:
 
 @dataclass(frozen=True)
 class DragBox:
-    """A box that the medium drags, see :meth:`sim.ModelBuilder.add_drag_box`.
+    """Box that the medium drags, see :meth:`sim.ModelBuilder.add_drag_box`.
 
     Attributes:
         link: name of its link.
-        size: its edges [3], m.
+        size: edges of the box [3], m.
         placement: pose in the link: position and quaternion xyzw [7].
     """
 
@@ -37,12 +37,12 @@ class DragBox:
 
 @dataclass(frozen=True)
 class DragBoxes:
-    """The boxes of a model.
+    """Drag boxes of a model.
 
     Attributes:
-        link: index of the link of each one [n].
-        size: edges [n, 3], m.
-        placement: pose in the link [n, 7].
+        link: link of each box [n].
+        size: edges of each box [n, 3], m.
+        placement: pose of each box in its link [n, 7].
     """
 
     link: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
@@ -51,6 +51,6 @@ class DragBoxes:
 
 
 def inertia_box(mass: float, moments: np.ndarray) -> np.ndarray:
-    """Edges [3] of the box that has a mass [kg] and principal moments of inertia [3], kg m^2, as MuJoCo takes them."""
+    """Return the edges [3] of the box with a mass [kg] and principal moments of inertia [3], kg m^2, as in MuJoCo."""
     squares = (moments.sum() - 2.0 * moments) * 6.0 / mass
     return np.sqrt(np.maximum(squares, 1e-15 * 6.0 / mass))

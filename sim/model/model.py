@@ -1,7 +1,7 @@
-"""Model: the description of one world. Topology as integer arrays, physical parameters as float64 arrays, names.
+"""Model: description of one world. Topology as integer arrays, physical parameters as float64 arrays, names.
 
-A model is made by :class:`sim.ModelBuilder` and never changes. The simulator and the functions of
-:mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
+:class:`sim.ModelBuilder` makes a model, which never changes. The simulator and the functions of
+:mod:`sim.dynamics.dynamics` copy it to their device in the model's dtype.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A shape fixed to a link.
+    """Shape of a link.
 
     Attributes:
         name: unique name.
@@ -66,19 +66,19 @@ class Geometry:
         size: sphere (radius, 0, 0); capsule and cylinder (radius, half length, 0), axis z; box half extents;
             ellipsoid semi-axes; scale of a convex or triangle mesh; heightfield half extents along x and y and scale of
             its heights; plane zeros, normal z.
-        mesh: for a convex mesh its hull, for a triangle or visual mesh the mesh as read; None for primitives.
-        heights: for a heightfield, heights over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
+        mesh: hull of a convex mesh, or a triangle or visual mesh as read; None for primitives.
+        heights: heights of a heightfield over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
         rgba: colour.
         collides: whether it takes part in contact.
         visible: whether it is drawn.
-        group: collision group bits; mask: the groups that it collides with.
-        softness: of its contacts, see :meth:`sim.ModelBuilder.add_geometry`, as of the two that follow.
-        softness_mix: its weight beside that of another geometry.
-        contact_margin: the distance at which its contacts begin to act [m].
-        contact_gap: how far beyond that contacts count for actuators that pull at them [m].
-        weighed_at: the centre of mass of the link that it was added to, before others were welded to that [3], m: its
-            inverse mass decides the softness.
-        friction_rule, contact_priority: how its friction and that of another geometry become a pair's, see
+        group: bits of its collision groups; mask: bits of the groups that it collides with.
+        softness: softness of its contacts; this and the next three are described in :class:`sim.Surface`.
+        softness_mix: weight of its softness in the mix with another.
+        contact_margin: distance at which its contacts become active [m].
+        contact_gap: additional distance at which contacts count for adhesion actuators [m].
+        weighed_at: centre of mass of the link that it was added to, before others were welded to that [3], m; its
+            inverse mass scales the softness.
+        friction_rule, contact_priority: rule that combines the friction of a pair, see
             :meth:`sim.ModelBuilder.add_geometry`.
     """
 
@@ -105,7 +105,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class PairFriction:
-    """A friction that two geometries have together, see :meth:`sim.ModelBuilder.set_pair_friction`.
+    """Friction of a pair of geometries, see :meth:`sim.ModelBuilder.set_pair_friction`.
 
     Attributes:
         a: index of one geometry.
@@ -124,14 +124,14 @@ class PairFriction:
 
 @dataclass(frozen=True)
 class PairSoftness:
-    """A softness that two geometries have together, see :meth:`sim.ModelBuilder.set_pair_softness`.
+    """Softness of a pair of geometries, see :meth:`sim.ModelBuilder.set_pair_softness`.
 
     Attributes:
         a: index of one geometry.
         b: index of the other; a < b.
-        softness: of their contacts under MuJoCo's law.
-        contact_margin: the distance at which these begin to act [m].
-        contact_gap: how far beyond that they count for actuators that pull at them [m].
+        softness: softness of their contacts under MuJoCo's law.
+        contact_margin: distance at which contacts become active [m].
+        contact_gap: additional distance at which contacts count for adhesion actuators [m].
     """
 
     a: int
@@ -143,12 +143,12 @@ class PairSoftness:
 
 @dataclass(frozen=True)
 class Keyframe:
-    """A state of a part.
+    """State of a part.
 
     Attributes:
         q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
-        qd: their velocities, at ``model.qd_slice(part)``.
-        control: inputs of its actuators by name; zero where the file states none.
+        qd: velocities of its joints, at ``model.qd_slice(part)``.
+        control: inputs of its actuators by name; zero if the file states none.
         act: states of its actuators by name, likewise.
 
     Example:
@@ -166,7 +166,7 @@ class Keyframe:
     act: Mapping[str, float] = field(default_factory=dict)
 
 
-# MuJoCo's own names of the integrators and of the cones. Its "Euler" is "explicit" where eulerdamp is disabled.
+# MuJoCo's names of the integrators and of the cones. Its "Euler" is "explicit" if eulerdamp is disabled.
 MUJOCO_INTEGRATORS = {
     "euler": "Euler", "explicit": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast",
 }  # fmt: skip
@@ -175,14 +175,14 @@ MUJOCO_CONES = ("pyramidal", "elliptic")
 
 @dataclass(frozen=True)
 class MujocoOptions:
-    """How MuJoCo steps a file, by its ``option`` element; see :func:`sim.mujoco_settings`.
+    """MuJoCo's options for a file, from its ``option`` element; see :func:`sim.mujoco_settings`.
 
     Attributes:
         integrator: "euler", "explicit", "rk4", "implicit" or "implicitfast".
         cone: "pyramidal" or "elliptic".
-        impratio: impedance of friction per that of the normal force.
-        noslip_iterations: the most sweeps of the noslip solver.
-        noslip_tolerance: what a sweep must gain for another one.
+        impratio: ratio of friction impedance to normal impedance.
+        noslip_iterations: maximum number of sweeps of the noslip solver.
+        noslip_tolerance: decrease of the cost in a sweep below which sweeps end.
     """
 
     integrator: str = "euler"
@@ -194,15 +194,15 @@ class MujocoOptions:
 
 @dataclass(frozen=True)
 class Part:
-    """What one ``add_...`` call of the builder put into the world; ask the model for its slices of q and qd.
+    """Result of one ``add_...`` call of the builder; the model returns its slices of q and qd.
 
     Attributes:
         name: prefix of its names, or the name of its only link.
-        links: its link names.
-        joints: its joint names.
-        keyframes: named states of its file.
-        timestep: the time step that its file asks for [s]; None if it states none.
-        mujoco: how MuJoCo steps it; None unless it comes from an MJCF file.
+        links: names of its links.
+        joints: names of its joints.
+        keyframes: named states in its file.
+        timestep: time step that its file states [s]; None if it states none.
+        mujoco: MuJoCo's options of its file; None unless it is from an MJCF file.
 
     Example:
         >>> import sim
@@ -228,10 +228,10 @@ class Model:
         joint_names: [num_links].
         frames: named frames fixed to links, those of collapsed links among them.
         geometries: visual and collision geometries.
-        parts: what was added together, such as one robot.
+        parts: groups of links and joints that were added together, such as one robot.
         excluded_pairs: pairs of geometry indices that never collide.
-        equalities: points, frames and joints held together beyond the tree of joints.
-        tendons: lengths with springs, limits and actuators of their own.
+        equalities: coincident points and frames and coupled joints, beyond the tree of joints.
+        tendons: tendons, with springs, limits and actuators.
         q0: initial coordinates [nq].
         link_parent: parent of each link [num_links], -1 for the world; integer arrays are int32.
         joint_type: code of each link's joint, see :mod:`warp_kernels.types` [num_links].
@@ -245,29 +245,30 @@ class Model:
         dof_parent: previous degree of freedom on the path to the root, -1 if none [nv].
         dof_depth: number of degrees of freedom before it on that path [nv].
         dof_row_start: offset of its row in packed ancestor storage [nv].
-        dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
-        effort_limit: largest joint force of the file [nv]; the default of an actuator's force limit, not enforced
-            otherwise.
-        velocity_limit: largest joint velocity of the file, not enforced [nv].
+        dof_q: index of its coordinate in q, -1 unless the joint is revolute or prismatic [nv].
+        effort_limit: maximum joint force from the file [nv]: the default of an actuator's force limit, otherwise not
+            enforced.
+        velocity_limit: maximum joint velocity from the file, not enforced [nv].
         actuator_names: [nu].
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
-        actuator_dof: the degree of freedom that it drives [nu], -1 where it drives something else.
-        actuator_tendon: the tendon that it drives [nu], -1 likewise.
-        actuator_dynamics: how the state of each one follows its input, see :mod:`warp_kernels.types` [nu].
-        actuator_early: 1 where its force is that of the state after the step [nu].
-        parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
-            of actuators and of tendons are there only if there is one.
+        actuator_dof: degree of freedom that it drives [nu], -1 for none.
+        actuator_tendon: tendon that it drives [nu], -1 for none.
+        actuator_dynamics: dynamics of the actuator's state, see :mod:`warp_kernels.types` [nu].
+        actuator_early: 1 if its force uses the state after the step [nu].
+        parameters: float64 arrays [n, ...] by name, see :data:`sim.model.parameters.PARAMETERS`; gravity is [3].
+            Parameters of actuators and tendons exist only if there are any.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
-        floating_origins: by the joint's name, where Pinocchio counts a URDF's floating joint from, a world pose [7].
+        floating_origins: world poses [7], by joint name, that Pinocchio's coordinates of a URDF's floating joint are
+            relative to.
         massless_links: names of moving links without mass, which can't be simulated.
-        pair_frictions, pair_softness: of pairs of geometries that have one of their own.
-        limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
-        friction_softness: of its dry friction, likewise [nv].
-        sensors: what :class:`sim.torch.Sensors` reads.
-        drag_boxes: what the medium drags, if there is one.
-        transmissions: the actuators of frames and of contacts.
-        mujoco: how MuJoCo steps it, if all of it comes from MJCF files that agree, and MuJoCo's law has all that is in
-            it; this is then its law by default, see :class:`sim.ModelContact`. None otherwise.
+        pair_frictions, pair_softness: friction and softness of single pairs of geometries.
+        limit_softness: softness of the limits of each degree of freedom under MuJoCo's law [nv].
+        friction_softness: softness of its dry friction, likewise [nv].
+        sensors: sensors, which :class:`sim.torch.Sensors` reads.
+        drag_boxes: boxes that the medium drags.
+        transmissions: actuators on frames and contacts.
+        mujoco: MuJoCo's options, if the model is only from MJCF files that agree, and MuJoCo's law supports all of it;
+            it is then the default law, see :class:`sim.ModelContact`. None otherwise.
 
     Example:
         >>> import sim
@@ -334,58 +335,58 @@ class Model:
 
     @property
     def num_links(self) -> int:
-        """Number of links."""
+        """Return the number of links."""
         return len(self.link_names)
 
     @property
     def num_trees(self) -> int:
-        """Number of kinematic trees."""
+        """Return the number of kinematic trees."""
         return len(self.tree_link_start) - 1
 
     @property
     def nq(self) -> int:
-        """Number of joint coordinates."""
+        """Return the number of joint coordinates."""
         return int(len(self.q0))
 
     @property
     def nv(self) -> int:
-        """Number of degrees of freedom."""
+        """Return the number of degrees of freedom."""
         return int(len(self.dof_link))
 
     @property
     def compensated(self) -> bool:
-        """Whether links may bear a share of their weights, see :meth:`sim.ModelBuilder.add_link`."""
+        """Return whether links may have gravity compensation, see :meth:`sim.ModelBuilder.add_link`."""
         return "gravity_compensation" in self.parameters
 
     @property
     def nu(self) -> int:
-        """Number of actuators."""
+        """Return the number of actuators."""
         return len(self.actuator_names)
 
     @property
     def actuator_state(self) -> np.ndarray:
-        """Where the state of each actuator is in ``act`` [nu], -1 for none."""
+        """Return the index of each actuator's state in ``act`` [nu], -1 for none."""
         has_state = self.actuator_dynamics != codes.STATELESS
         return np.where(has_state, np.cumsum(has_state) - 1, -1).astype(np.int32)
 
     @cached_property
     def na(self) -> int:
-        """Number of states of actuators."""
+        """Return the number of states of actuators."""
         return int((self.actuator_dynamics != codes.STATELESS).sum())
 
     @property
     def num_geometries(self) -> int:
-        """Number of geometries, visual ones included."""
+        """Return the number of geometries, visual ones included."""
         return len(self.geometries)
 
     @property
     def max_depth(self) -> int:
-        """Largest number of degrees of freedom on a path from a root to a link."""
+        """Return the maximum number of degrees of freedom on a path from a root to a link."""
         return int(self.dof_depth.max()) + 1 if self.nv else 0
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers by which parameters are counted."""
+        """Return the sizes of the dimensions of parameters, by name."""
         return {
             "link": self.num_links,
             "dof": self.nv,
@@ -403,60 +404,60 @@ class Model:
 
     @property
     def scalar(self) -> Any:
-        """The Warp scalar type of the model's dtype."""
+        """Return the Warp scalar type of the model's dtype."""
         return codes.DTYPES[self.dtype]
 
     def link(self, name: str) -> int:
-        """Index of a link by name. Raises ModelError if there is none."""
+        """Return the index of a link by name. Raises ModelError if there is none."""
         return find_number(self._link_index, name, "link")
 
     def joint(self, name: str) -> int:
-        """Index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
+        """Return the index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
         return find_number(self._joint_index, name, "joint")
 
     def frame(self, name: str) -> Frame:
-        """A frame by name; every link is a frame too. Raises ModelError if there is none."""
+        """Return a frame by name; every link is a frame too. Raises ModelError if there is none."""
         return self.frames[find_number(self._frame_index, name, "frame")]
 
     def geometry(self, name: str) -> int:
-        """Index of a geometry by name. Raises ModelError if there is none."""
+        """Return the index of a geometry by name. Raises ModelError if there is none."""
         return find_number(self._geometry_index, name, "geometry")
 
     def is_static(self, geometry: Geometry) -> bool:
-        """Whether no joint moves a geometry."""
+        """Return whether no joint moves a geometry."""
         return geometry.link < 0 or bool(self.link_tail_dof[geometry.link] < 0)
 
     @cached_property
     def prescribed(self) -> np.ndarray:
-        """Mask of the degrees of freedom whose velocity is prescribed, those of kinematic joints [nv]."""
+        """Return the mask of the degrees of freedom with prescribed velocity, those of kinematic joints [nv]."""
         return self.parameters["armature"] >= codes.PRESCRIBED_INERTIA
 
     def is_movable(self, link: int) -> bool:
-        """Return whether forces move a link: it neither stands still nor follows kinematic joints alone."""
+        """Return whether forces move a link: it is neither static nor moved only by kinematic joints."""
         dof = -1 if link < 0 else int(self.link_tail_dof[link])
         while dof >= 0 and self.prescribed[dof]:
             dof = int(self.dof_parent[dof])
         return dof >= 0
 
     def actuator(self, name: str) -> int:
-        """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
+        """Return the index of an actuator, also in ``control``, by name. Raises ModelError if there is none."""
         return find_number(numbered(self.actuator_names), name, "actuator")
 
     def dofs_of(self, link: int) -> range:
-        """The degrees of freedom of the joint that moves a link, by its index."""
+        """Return the degrees of freedom of the joint that moves a link, by the link's index."""
         end = self.joint_qd_start[link + 1] if link + 1 < self.num_links else self.nv
         return range(int(self.joint_qd_start[link]), int(end))
 
     def q_slice(self, part: "Part | str") -> slice:
-        """The slice of q that belongs to a part, or by name to one joint or, where no joint has that name, to a part.
+        """Return the slice of q of a part; by name also of a joint, which takes precedence.
 
         Raises:
-            ModelError: if there is no such joint or part, or the joints of a part have others between them.
+            ModelError: if there is no such joint or part, or if the joints of a part aren't contiguous.
         """
         return self._slice(part, self.joint_q_start, self.nq)
 
     def qd_slice(self, part: "Part | str") -> slice:
-        """The slice of qd of a part or joint; takes and raises what :meth:`q_slice` does."""
+        """Return the slice of qd of a part or joint, as :meth:`q_slice`."""
         return self._slice(part, self.joint_qd_start, self.nv)
 
     @cached_property
@@ -486,5 +487,5 @@ class Model:
             return slice(0, 0)
         if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
             label = getattr(part, "name", part)
-            raise ModelError(f"part '{label}': its joints are not next to each other; ask for each joint by name")
+            raise ModelError(f"part '{label}': its joints are not contiguous; get the slice of each joint by name")
         return slice(int(starts[min(links)]), int(ends[max(links)]))

@@ -1,4 +1,4 @@
-"""The physical parameters of a model: their names, shapes and units.
+"""Physical parameters of a model: names, shapes and units.
 
 Every parameter may be shared by all worlds, shape ``[n, ...]``, or given per world, ``[num_worlds, n, ...]``.
 """
@@ -14,15 +14,15 @@ from sim.errors import ModelError
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """One kind of parameter.
+    """Description of one parameter.
 
     Attributes:
-        per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
+        per: dimension of the parameter: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.topology.Equalities`),
             "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
             :class:`sim.model.tendons.Tendons`), or "world" (a single one).
-        shape: the shape of one value.
-        unit: its SI unit.
+        shape: shape of one value.
+        unit: SI unit.
         about: one line for the documentation.
     """
 
@@ -196,39 +196,39 @@ MAY_BE_INFINITE = (
     "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 AT_MOST = {"restitution": 1.0}
-# Values this little below zero, above the most, or across each other are accepted: an optimiser's last step, and finite
-# differences there.
+# Absolute tolerance of range checks, also for values that cross each other: an optimiser's last step and finite
+# differences may exceed the range a little.
 TOLERANCE = 0.01
-TOLERANCE_ABOVE = 0.08  # probes of a gradient's jumps go by a twentieth beyond
+TOLERANCE_ABOVE = 0.08  # probes of kinks in a gradient exceed the range by a twentieth
 
 
 @functools.cache
 def number_of_dims(name: str) -> int:
-    """Of a value shared by all worlds, ``[n, ...]``; one given per world has one more."""
+    """Return the number of dimensions of a value shared by all worlds, ``[n, ...]``; values per world have one more."""
     return len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
 
 
 def require_finite(name: str, array: np.ndarray) -> None:
-    """Raise ModelError if an array isn't finite, with the first index where it isn't."""
+    """Raise ModelError, with the first index that isn't finite, unless an array is finite."""
     if not np.isfinite(array).all():
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ModelError(f"{name} isn't finite at index {index}")
 
 
 def require_shape(name: str, shape: tuple[int, ...], counts: dict[str, int], num_worlds: int) -> int:
-    """Check the shape of a value ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
+    """Check the shape of a value ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity omits the n.
 
     Args:
         name: a key of :data:`PARAMETERS`.
-        shape: of the value.
-        counts: the number of links, dofs, geometries and actuators.
-        num_worlds: the number of worlds.
+        shape: shape of the value.
+        counts: sizes of the dimensions: links, dofs, geometries, actuators.
+        num_worlds: number of worlds.
 
     Returns:
-        how many rows it has: 1 where all worlds share it, else num_worlds.
+        its number of rows: 1 if all worlds share it, otherwise num_worlds.
 
     Raises:
-        ModelError: if the name is unknown or the shape fits neither form.
+        ModelError: for an unknown name or another shape.
     """
     if name not in PARAMETERS:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
@@ -242,7 +242,7 @@ def require_shape(name: str, shape: tuple[int, ...], counts: dict[str, int], num
 
 
 def range_in_words(name: str) -> str:
-    """What the numbers of a parameter must be."""
+    """Return the valid range of a parameter in words."""
     sign = " and not negative" if name in NOT_NEGATIVE else " and positive" if name in POSITIVE else ""
     sign += (
         f" and at most {AT_MOST[name]:g}" if name in AT_MOST else ", and not indefinite" if name == "inertia" else ""
@@ -252,24 +252,24 @@ def range_in_words(name: str) -> str:
 
 
 def as_rows(name: str, value: np.ndarray) -> np.ndarray:
-    """A value whose shape has been checked as ``[P, n, ...]`` with P = 1 (shared) or num_worlds."""
+    """Return a value with a checked shape as ``[P, n, ...]`` with P = 1 (shared) or num_worlds."""
     if value.ndim == number_of_dims(name):
         value = value[None]
     return value[:, None] if PARAMETERS[name].per == "world" else value
 
 
 def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
-    """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
+    """Return one parameter in the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds, checked.
 
     Args:
         name: a key of :data:`PARAMETERS`.
-        value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
-        counts: the number of links, dofs, geometries and actuators.
-        num_worlds: the number of worlds.
+        value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity omits the n.
+        counts: sizes of the dimensions: links, dofs, geometries, actuators.
+        num_worlds: number of worlds.
 
     Raises:
-        ModelError: if the name is unknown, the shape fits neither form, a value is not finite or out of its range, or
-            the quaternion of a placement is zero.
+        ModelError: for an unknown name, another shape, a value that is not finite or out of its range, and a zero
+            quaternion of a placement.
     """
     array = np.asarray(value, dtype=np.float64)
     if array.ndim == 0 and name in PARAMETERS and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":

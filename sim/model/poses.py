@@ -1,7 +1,6 @@
-"""Poses as position and quaternion xyzw in one array [7], or many of them [n, 7].
+"""Poses as position and quaternion xyzw in one array [7], or in a batch [n, 7].
 
-Written out, since a model of many links composes several poses for each of them: by SciPy's rotations one takes 30
-times as long.
+Written out, because models of many links compose several poses for each, and SciPy's rotations take 30 times as long.
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pose a then b, with a quaternion of unit length."""
+    """Return the pose a followed by b, with a quaternion of unit length."""
     ax, ay, az, x, y, z, w = _entries(a)
     px, py, pz, bx, by, bz, bw = _entries(b)
     mx, my, mz = _turned(x, y, z, w, px, py, pz)
@@ -26,14 +25,14 @@ def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def inverse(a: np.ndarray) -> np.ndarray:
-    """The pose that undoes a."""
+    """Return the inverse of a pose."""
     px, py, pz, x, y, z, w = _entries(a)
     back = _turned(-x, -y, -z, w, px, py, pz)
     return np.array((-back[0], -back[1], -back[2], -x, -y, -z, w)).T
 
 
 def _entries(pose: np.ndarray) -> tuple:
-    """The seven entries, those of the quaternion with length one: floats of one pose, arrays [n] of many."""
+    """Return the seven entries, with unit quaternions: floats of one pose, arrays [n] of a batch."""
     px, py, pz, x, y, z, w = pose.tolist() if pose.ndim == 1 else pose.T
     return px, py, pz, *_unit(x, y, z, w)
 
@@ -44,7 +43,7 @@ def _unit(x: Any, y: Any, z: Any, w: Any) -> tuple:
 
 
 def _turned(x: Any, y: Any, z: Any, w: Any, px: Any, py: Any, pz: Any) -> tuple:
-    """A point turned by a unit quaternion: p + 2 w (u x p) + 2 u x (u x p), with u = (x, y, z)."""
+    """Rotate a point by a unit quaternion: p + 2 w (u x p) + 2 u x (u x p), with u = (x, y, z)."""
     tx, ty, tz = 2.0 * (y * pz - z * py), 2.0 * (z * px - x * pz), 2.0 * (x * py - y * px)
     return (
         px + w * tx + y * tz - z * ty,
@@ -54,5 +53,5 @@ def _turned(x: Any, y: Any, z: Any, w: Any, px: Any, py: Any, pz: Any) -> tuple:
 
 
 def is_identity(a: np.ndarray) -> bool:
-    """Whether a pose moves nothing."""
+    """Return whether a pose is the identity."""
     return bool((a[:3] == 0.0).all() and (a[3:6] == 0.0).all())

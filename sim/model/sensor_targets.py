@@ -1,4 +1,4 @@
-"""Checks of a sensor against the world that it is added to, and the links that move with its link."""
+"""Checks of a sensor against the world that it is added to, and the descendants of its link."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ from warp_kernels.collision.pairs import distance_family
 
 
 def links_carried(model: Model, top: int) -> list[int]:
-    """A link and all that it carries, in order."""
+    """Return a link and all its descendants, in order."""
     links = [top]
     for link in range(top + 1, model.num_links):
         if int(model.link_parent[link]) in links:
@@ -40,10 +40,10 @@ def links_carried(model: Model, top: int) -> list[int]:
     return links
 
 
-# Kinds with a zone, which that of contacts may do without, and kinds that look at geometries.
+# Kinds with a zone, which is optional for contacts, and kinds that measure geometries.
 ZONED = ("touch", "inside", "contact")
 OF_GEOMETRIES = ("touch", *(kind for kind, each in SENSOR_KINDS.items() if each.of == GEOMETRIES))
-# MuJoCo's, where a world has none of its own.
+# MuJoCo's default.
 MAGNETIC_FIELD = (0.0, -0.5, 0.0)
 
 
@@ -51,7 +51,7 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
     """Add a sensor to a world and return its name.
 
     Raises:
-        ModelError: naming the sensor, for what doesn't fit its kind or isn't there.
+        ModelError: naming the sensor, for arguments that don't fit its kind, and for unknown names.
     """
     check_name(sensor.name, world.sensors, "sensor")
     if sensor.kind == "rangefinder" and not sensor.readings:
@@ -62,12 +62,12 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
         raise ModelError(f"{where}: unknown kind '{sensor.kind}'; known are {', '.join(SENSOR_KINDS)}")
     _check_target(world, where, sensor)
     if sensor.reference != WORLD and not SENSOR_KINDS[sensor.kind].relative:
-        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' measures in no other frame; leave reference out")
+        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no reference; remove it")
     if sensor.reference != WORLD and not _is_frame(world, sensor.reference):
         raise ModelError(f"{where}: unknown reference '{sensor.reference}'; add the frame or link first")
     lower, upper = number(where, "lower", sensor.lower), number(where, "upper", sensor.upper)
     if not lower < upper:
-        raise ModelError(f"{where}: lower is {lower} and upper {upper}; the first must be less")
+        raise ModelError(f"{where}: lower is {lower} and upper is {upper}; lower must be less than upper")
     _check_geometries(world, where, sensor)
     _check_readings(where, sensor)
     _check_choice(where, sensor)
@@ -108,7 +108,7 @@ def _check_target(world: WorldSpec, where: str, sensor: Sensor) -> None:
         raise ModelError(f"{where}: unknown link '{target}'; add the link first")
     if sensor.kind in ("touch", "force", "torque") and target == WORLD:
         raise ModelError(
-            f"{where}: a sensor of kind '{sensor.kind}' needs a frame or link as its target; add_frame makes a frame"
+            f"{where}: a sensor of kind '{sensor.kind}' requires a frame or link as target; add_frame makes a frame"
         )
 
 
@@ -116,14 +116,14 @@ def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
     sides = (sensor.geometries, sensor.against)
     if sensor.kind not in OF_GEOMETRIES:
         if any(side is not None for side in sides):
-            raise ModelError(f"{where}: geometries are not for kind '{sensor.kind}'; leave them out")
+            raise ModelError(f"{where}: kind '{sensor.kind}' has no geometries; remove them")
         return
     for side, label in zip(sides, ("geometries", "against"), strict=True):
         for name in side or ():
             if name not in world.geometries:
                 raise ModelError(f"{where}: unknown geometry '{name}'; add the geometry first")
         if not side and sensor.kind.startswith("geometry_"):
-            raise ModelError(f"{where}: {label} is empty; a distance needs geometries on both sides")
+            raise ModelError(f"{where}: {label} is empty; give geometries on both sides")
     if not sensor.kind.startswith("geometry_"):
         return
     if not sensor.reach >= 0.0:
@@ -131,13 +131,13 @@ def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
     for one, other in itertools.product(sensor.geometries or (), sensor.against or ()):
         if not have_distance(world, one, other):
             raise ModelError(
-                f"{where}: there is no distance between the geometries '{one}' and '{other}': heightfields and "
-                "triangle meshes have none, and neither have two planes, or a geometry from itself"
+                f"{where}: the distance between geometries '{one}' and '{other}' is not supported: heightfields, "
+                "triangle meshes, two planes, and a geometry with itself have none"
             )
 
 
 def have_distance(world: WorldSpec, one: str, other: str) -> bool:
-    """Whether :func:`sim.geometry_distances` knows the distance between two geometries."""
+    """Return whether :func:`sim.geometry_distances` supports a pair of geometries."""
     types = (world.geometries[name].geometry.type for name in (one, other))
     return one != other and distance_family(*types) is not None
 
@@ -145,47 +145,47 @@ def have_distance(world: WorldSpec, one: str, other: str) -> bool:
 def _check_readings(where: str, sensor: Sensor) -> None:
     known = {"contact": CONTACT_READINGS, "rangefinder": RANGE_READINGS}.get(sensor.kind, {})
     if sensor.kind == "contact" and not sensor.readings:
-        raise ModelError(f"{where}: it has no readings; give add_contact_sensor some of {', '.join(known)}")
+        raise ModelError(f"{where}: readings is empty; give some of {', '.join(known)}")
     for reading in sensor.readings:
         if reading not in known:
             raise ModelError(f"{where}: unknown reading '{reading}'; known are {', '.join(known) or 'none'}")
     if len(set(sensor.readings)) < len(sensor.readings):
-        raise ModelError(f"{where}: readings {list(sensor.readings)} name one twice")
+        raise ModelError(f"{where}: readings {list(sensor.readings)} have duplicates; remove them")
 
 
 def _check_choice(where: str, sensor: Sensor) -> None:
-    """Of a sensor of contacts."""
+    """Raise ModelError for an invalid choice of a contact sensor."""
     if sensor.kind != "contact":
         return
     if sensor.choice not in CONTACT_CHOICES:
         raise ModelError(f"{where}: unknown choice '{sensor.choice}'; known are {', '.join(CONTACT_CHOICES)}")
     if not is_whole(sensor.most, 1):
-        raise ModelError(f"{where}: most is {sensor.most!r}; it must be a whole number from 1 on")
+        raise ModelError(f"{where}: most is {sensor.most!r}; it must be a whole number of at least 1")
     if sensor.choice == "net" and sensor.most > 1:
-        raise ModelError(f"{where}: most is {sensor.most}; the choice 'net' makes a single contact of all")
+        raise ModelError(f"{where}: most is {sensor.most}; with the choice 'net' it must be 1")
     moving = {"linear_velocity", "angular_velocity"} & set(sensor.readings)
     if sensor.choice == "net" and moving:
-        raise ModelError(f"{where}: all contacts together have no {min(moving)}; leave it out, or choose otherwise")
+        raise ModelError(f"{where}: the choice 'net' has no reading '{min(moving)}'; remove it, or use another choice")
 
 
 def _check_pixels(where: str, sensor: Sensor) -> None:
-    """Of a rangefinder with a ray for each of a camera's pixels."""
+    """Raise ModelError for invalid pixels of a camera rangefinder."""
     given = sensor.pixels
     if sensor.kind != "rangefinder":
         if given is not None:
-            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no pixels; leave them out")
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no pixels; remove them")
         return
     if (given is None) != (sensor.image is None):
-        raise ModelError(f"{where}: give image and pixels both, for the rays of a camera, or neither, for a single one")
+        raise ModelError(f"{where}: give both image and pixels for the rays of a camera, or neither for a single ray")
     if given is not None and (len(given) != 2 or not all(is_whole(count, 1) for count in given)):
-        raise ModelError(f"{where}: pixels are {given}; they must be two whole numbers from 1 on, columns and rows")
+        raise ModelError(f"{where}: pixels are {given}; they must be two whole numbers of at least 1, columns and rows")
 
 
 def _field(where: str, sensor: Sensor) -> tuple[float, float, float] | None:
-    """Of a magnetometer."""
+    """Return the magnetic field of a magnetometer, checked."""
     if sensor.kind != "magnetometer":
         if sensor.magnetic_field is not None:
-            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' sees no magnetic_field; leave it out")
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no magnetic_field; remove it")
         return None
     given = MAGNETIC_FIELD if sensor.magnetic_field is None else sensor.magnetic_field
     x, y, z = finite(f"{where}: magnetic_field", given, (3,)).tolist()
@@ -193,28 +193,28 @@ def _field(where: str, sensor: Sensor) -> tuple[float, float, float] | None:
 
 
 def _zone_size(where: str, sensor: Sensor) -> tuple[float, ...] | None:
-    """Of a sensor with a zone."""
+    """Return the size of a sensor's zone, checked."""
     zone, given = sensor.zone, sensor.zone_size
     if sensor.kind not in ZONED and not (zone is None and given is None):
-        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no zone; leave zone and zone_size out")
+        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no zone; remove zone and zone_size")
     if sensor.kind not in ZONED or (sensor.kind == "contact" and zone is None and given is None):
         return None
     if not isinstance(zone, str) or zone not in ZONE_SIZES:
-        raise ModelError(f"{where}: zone is {zone!r}; '{sensor.kind}' needs one of {', '.join(ZONE_SIZES)}")
+        raise ModelError(f"{where}: zone is {zone!r}; '{sensor.kind}' requires one of {', '.join(ZONE_SIZES)}")
     size = _positive(f"{where}: zone_size", () if given is None else given, ZONE_SIZES[zone])
     return tuple(size)
 
 
 def _image(where: str, sensor: Sensor) -> tuple[float, float, float, float] | None:
-    """Of a camera."""
+    """Return the intrinsics of a camera, checked."""
     if sensor.kind not in ("camera_projection", "rangefinder"):
         if sensor.image is not None:
-            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no image; leave it out")
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no image; remove it")
         return None
     if sensor.image is None:
         if sensor.kind == "rangefinder":
             return None
-        raise ModelError(f"{where}: it has no image; give two focal lengths and the centre of the picture, in pixels")
+        raise ModelError(f"{where}: image is missing; give two focal lengths and the centre of the picture, in pixels")
     along, across, x, y = finite(f"{where}: image", sensor.image, (4,)).tolist()
     if not np.prod([along, across]) > 0.0 or along < 0.0:
         raise ModelError(f"{where}: image begins with focal lengths {along} and {across}; they must be positive")

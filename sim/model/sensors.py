@@ -1,4 +1,4 @@
-"""Sensors of a model, and their kinds: what they are called, what they look at, and how many numbers they give."""
+"""Sensors of a model, and their kinds: names, targets and numbers of readings."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ FRAME, LINK, WHOLE, GEOMETRIES = "frame", "link", "world", "geometries"
 
 @dataclass(frozen=True)
 class SensorKind:
-    """What a kind of sensor measures.
+    """Kind of sensor.
 
     Attributes:
-        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
-            the whole world; of geometries it is a list of its own.
-        numbers: how many numbers it gives; of each contact or ray see :data:`CONTACT_READINGS`, :data:`RANGE_READINGS`.
+        of: type of its target: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
+            the whole world; for geometries it is a list of its own.
+        numbers: number of values; for each contact or ray see :data:`CONTACT_READINGS`, :data:`RANGE_READINGS`.
         relative: whether it may measure in another frame.
-        mjcf: its name in MJCF files.
-        by_forces: whether it measures forces of constraints, which states don't tell.
-        by_acceleration: whether it measures what goes by accelerations.
+        mjcf: name in MJCF files.
+        by_forces: whether it measures constraint forces, which don't follow from states.
+        by_acceleration: whether it depends on accelerations.
     """
 
     of: str
@@ -30,7 +30,7 @@ class SensorKind:
     by_acceleration: bool = False
 
 
-# What a sensor of contacts may read of each, in this order, and how many numbers that has.
+# Readings of a contact sensor for each contact, in this order, with their numbers of values.
 CONTACT_READINGS = {
     "found": 1,
     "force": 3,
@@ -42,13 +42,13 @@ CONTACT_READINGS = {
     "linear_velocity": 3,
     "angular_velocity": 3,
 }
-# Which contacts it reads where there are more than it has room for; "net" is one that stands for all.
+# Choices of contacts if there are more than slots; "net" combines all in one.
 CONTACT_CHOICES = ("first", "nearest", "strongest", "net")
 
-# The same of what a rangefinder may read of each of its rays.
+# Readings of a rangefinder for each ray, likewise.
 RANGE_READINGS = {"distance": 1, "direction": 3, "origin": 3, "point": 3, "normal": 3, "depth": 1}
 
-# The zones of sensors, and how many numbers their sizes have.
+# Zones of sensors, with their numbers of sizes.
 ZONE_SIZES = {"sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3}
 
 SENSOR_KINDS = {
@@ -103,28 +103,28 @@ SENSOR_KINDS = {
 
 @dataclass(frozen=True)
 class Sensor:
-    """A sensor; :class:`sim.torch.Sensors` reads it.
+    """Sensor, which :class:`sim.torch.Sensors` reads.
 
     Attributes:
         name: unique name.
         kind: one of :data:`sim.model.sensors.SENSOR_KINDS`.
-        target: the joint, actuator, tendon, frame or link that it looks at; "world" for the whole world. Of a sensor of
-            contacts the frame of its zone.
-        reference: the frame in which it measures; "world" for the world's.
-        lower, upper: what it gives is held between them.
-        magnetic_field: of the world, for a magnetometer.
-        zone, zone_size: shape and size of the zone of a sensor of touch or of contacts, in the axes of its target, or
-            of one of what is inside, in those of its reference.
-        geometries: names of those whose contacts a touch sensor counts, or of those on one side of contacts and
-            distances; None for any.
-        against: names of those on the other side; None for any.
-        readings: what a sensor of contacts reads of each, see :data:`sim.model.sensors.CONTACT_READINGS`, or a
-            rangefinder of each of its rays, see :data:`sim.model.sensors.RANGE_READINGS`.
-        choice: which contacts it reads, one of :data:`sim.model.sensors.CONTACT_CHOICES`.
-        most: how many of them.
-        reach: up to which distance two geometries are near each other [m].
-        image: of a camera, focal lengths along x and y and the centre of the picture [px].
-        pixels: columns and rows of a camera, each of which is a ray.
+        target: joint, actuator, tendon, frame or link that is measured; "world" for the whole world. For a contact
+            sensor, the frame of its zone.
+        reference: frame relative to which it measures; "world" for the world's.
+        lower, upper: bounds to which readings are clamped.
+        magnetic_field: magnetic field of the world, for a magnetometer.
+        zone, zone_size: shape and size of the zone of a touch or contact sensor, in the axes of its target, or of an
+            "inside" sensor, in those of its reference.
+        geometries: names of the geometries whose contacts a touch sensor counts, or of those on one side of contacts
+            and distances; None for any.
+        against: names of the geometries on the other side; None for any.
+        readings: readings of a contact sensor for each contact, see :data:`sim.model.sensors.CONTACT_READINGS`, or of a
+            rangefinder for each ray, see :data:`sim.model.sensors.RANGE_READINGS`.
+        choice: contacts that are read, one of :data:`sim.model.sensors.CONTACT_CHOICES`.
+        most: number of contact slots.
+        reach: maximum distance between two geometries [m].
+        image: intrinsics of a camera: focal lengths along x and y, and the centre of the picture [px].
+        pixels: number of columns and rows of a camera, one ray each.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Sensor:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it gives."""
+        """Return the number of values."""
         if self.kind == "contact":
             return self.most * sum(CONTACT_READINGS[reading] for reading in self.readings)
         if self.kind == "rangefinder":

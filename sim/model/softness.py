@@ -10,21 +10,21 @@ from sim.model.checks import as_numbers
 
 SOLREF = (0.02, 1.0)
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
-LARGEST = 1e30  # of these numbers, so that float32 holds them and their products with others
+LARGEST = 1e30  # bound of these numbers, so that they and their products fit into float32
 
 
 @dataclass(frozen=True)
 class Softness:
-    """The softness of a contact, a joint limit or dry friction under :class:`sim.MujocoContact`; MuJoCo's defaults.
+    """Softness of a contact, a joint limit or dry friction under :class:`sim.MujocoContact`. Defaults are MuJoCo's.
 
     Attributes:
-        solref: time constant [s] and damping ratio of the way back to where nothing is violated; or, negative, minus
-            the stiffness [1/s^2] and minus the damping [1/s].
-        solimp: impedance where the constraint is just met, and that ``width`` past it; the width [m or rad]; midpoint
-            and power of the rise between the two.
+        solref: time constant [s] and damping ratio with which a violation decays; or, if negative, minus the stiffness
+            [1/s^2] and minus the damping [1/s].
+        solimp: impedance at the constraint's boundary, and ``width`` beyond it; the width [m or rad]; midpoint and
+            power of the transition between the two.
 
     Raises:
-        ModelError: for numbers that MuJoCo gives no meaning.
+        ModelError: for numbers that have no meaning in MuJoCo.
 
     Example:
         >>> import sim
@@ -40,10 +40,10 @@ class Softness:
 
 
 def require_impedance(where: str, solref: npt.ArrayLike | None = None, solimp: npt.ArrayLike | None = None) -> None:
-    """Check MuJoCo's parameters, of one constraint or of several [n, 2] and [n, 5]; None isn't looked at.
+    """Check MuJoCo's softness parameters, of one constraint or of several [n, 2] and [n, 5]; None is skipped.
 
     Raises:
-        ModelError: naming the first wrong ones.
+        ModelError: naming the first invalid ones.
     """
     for pair in np.atleast_2d(as_numbers(f"{where}: solref", SOLREF if solref is None else solref)):
         if len(pair) != 2 or not ((pair > 0.0).all() or (pair <= 0.0).all()) or np.abs(pair).max() > LARGEST:

@@ -1,4 +1,4 @@
-"""Checks of what a :class:`sim.ModelBuilder` is given; a :class:`sim.ModelError` names what is wrong."""
+"""Checks of arguments of a :class:`sim.ModelBuilder`; a :class:`sim.ModelError` names what is wrong."""
 
 from collections.abc import Container, Sequence
 
@@ -23,12 +23,12 @@ from sim.model.specs import (
 from warp_kernels import types as codes
 
 LEAST_INTEGER = -(2**31)
-# Contacts number the parts of bodies and of the surface in 32 bits.
+# Feature ids of contacts have 32 bits.
 MOST_HEIGHTS = 10_000_000
 
 
 def check_text(name: str, one: str) -> None:
-    """Raise ModelError for a name, of one such thing, that is empty or isn't text."""
+    """Raise ModelError for a name of ``one`` such thing that is empty or isn't text."""
     if not isinstance(name, str):
         raise ModelError(f"{one} has the name {name!r}; names are text, such as '{name}'")
     if not name:
@@ -41,12 +41,12 @@ def check_name(name: str, taken: Container[str], what: str) -> None:
     check_text(name, one)
     if name in taken:
         raise ModelError(
-            f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
+            f"{what} '{name}': {one} of this name exists already; choose another, or another name= for the robot"
         )
 
 
 def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
-    """Refuse a mass or an inertia that no physical body has."""
+    """Raise ModelError for a mass or an inertia that no physical body has."""
     require_flags(f"link '{spec.name}'", allow_unphysical=allow_unphysical)
     if spec.mass is not None and (not np.isfinite(spec.mass) or spec.mass < 0.0):
         raise ModelError(f"link '{spec.name}': mass is {spec.mass}; it must be finite and not negative")
@@ -61,40 +61,42 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
 
 
 def check_joint(spec: JointSpec, type: str) -> None:
-    """Refuse negative properties, and those that a joint of this type doesn't have."""
+    """Raise ModelError for negative properties, and for those that a joint of this type doesn't have."""
     where = f"joint '{spec.name}'"
     require_flags(where, kinematic=spec.kinematic)
     require_type(f"{where}: friction_softness", spec.friction_softness, Softness, "a sim.Softness")
     for label in ("armature", "friction_loss"):
         finite_and_not_negative(where, label, getattr(spec, label))
     if not is_scalar(spec.type) and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
-        raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
+        raise ModelError(f"{where}: limits and stiffness require a revolute or prismatic joint, but the type is {type}")
     if spec.type != codes.SPHERICAL:
         for label in ("swing", "twist", "rotation"):
             if np.isfinite(getattr(spec, f"{label}_limit")):
-                raise ModelError(f"{where}: limits.{label} is for spherical joints, not {type}")
+                raise ModelError(f"{where}: limits.{label} requires a spherical joint, but the type is {type}")
     if spec.kinematic:
         _check_prescribed(spec, where)
 
 
 def _check_prescribed(spec: JointSpec, where: str) -> None:
-    """Refuse forces on a joint whose motion is prescribed."""
+    """Raise ModelError for forces on a joint with prescribed motion."""
     limits = ("lower", "upper", "swing_limit", "twist_limit", "rotation_limit")
     given = [label for label in limits if np.isfinite(getattr(spec, label))]
     given += [label for label in ("damping", "armature", "stiffness", "friction_loss") if getattr(spec, label)]
     if given:
-        raise ModelError(f"{where}: {given[0]} has no effect on a kinematic joint, whose motion is given; leave it out")
+        raise ModelError(
+            f"{where}: {given[0]} has no effect on a kinematic joint, whose motion is prescribed; remove it"
+        )
 
 
 def check_geometry(spec: GeometrySpec) -> None:
-    """Refuse sizes that are not positive, and what a geometry of this type doesn't have."""
+    """Raise ModelError for sizes that are not positive, and for data that a geometry of this type doesn't have."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
     require_flags(where, collides=spec.geometry.collides, visible=spec.geometry.visible)
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
     for label, types in (("mesh", (codes.CONVEX, codes.MESH)), ("heights", (codes.HEIGHTFIELD,))):
         if getattr(spec.geometry, label) is not None and spec.geometry.type not in types:
-            raise ModelError(f"{where}: its type has no {label}; leave {label} out, or choose another type")
+            raise ModelError(f"{where}: its type has no {label}; remove it or choose another type")
     require_type(f"{where}: mesh", spec.geometry.mesh, (Mesh, type(None)), "a Mesh")
     positive = GEOMETRY_TYPES[spec.geometry.type].sizes
     if (size[:positive] <= 0.0).any():
@@ -102,13 +104,13 @@ def check_geometry(spec: GeometrySpec) -> None:
 
 
 def check_actuator(spec: ActuatorSpec, kind: str) -> None:
-    """Refuse gains that this kind doesn't have, missing ones, a gear of zero, and an empty range of inputs."""
+    """Raise ModelError for gains that this kind doesn't have, missing ones, a gear of zero, and an empty range."""
     where = f"actuator '{spec.name}'"
     if not np.isfinite(spec.gear) or spec.gear == 0.0:
         raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
     for label, kinds in ACTUATOR_GAINS.items():
         if getattr(spec, label) != 0.0 and spec.kind not in kinds:
-            raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
+            raise ModelError(f"{where}: a {kind} actuator has no {label}; remove it or choose another kind")
     needed = {codes.POSITION: "kp", codes.VELOCITY: "kd"}.get(spec.kind)
     if needed and getattr(spec, needed) == 0.0:
         raise ModelError(f"{where}: a {kind} actuator needs {needed}")
@@ -124,7 +126,7 @@ def finite_and_not_negative(where: str, label: str, value: float) -> None:
 
 
 def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
-    """Position and normalised quaternion xyzw as one array [7]."""
+    """Return position and normalised quaternion xyzw as one array [7]."""
     p = finite(f"{where}: position", position, (3,))
     q = finite(f"{where}: orientation", orientation, (4,))
     return np.concatenate([p, unit(q, f"{where}: the orientation is the zero quaternion")])
@@ -140,56 +142,56 @@ def check_inertia(link: str, tensor: np.ndarray) -> None:
 
 
 def is_physical(tensor: np.ndarray) -> bool:
-    """Whether a symmetric rotational inertia [3, 3] can belong to a body."""
+    """Return whether a symmetric rotational inertia [3, 3] can belong to a body."""
     moments = np.linalg.eigvalsh(tensor)
-    # Files round their numbers, and a thin rod or plate is at the boundary: a relative 1e-3 is allowed.
+    # A relative 1e-3 is allowed: files round their numbers, and thin rods and plates are at the boundary.
     triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
     return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
 
 
 def solid_mass(where: str, volume: float, mass: float | None, density: float | None) -> float:
-    """Mass [kg] of a body of which the mass or the density is given."""
+    """Return the mass [kg] of a body with a given mass or density."""
     if (mass is None) == (density is None):
-        raise ModelError(f"{where}: give either its mass or its density")
+        raise ModelError(f"{where}: give exactly one of mass and density")
     label, given = ("density", density) if mass is None else ("mass", mass)
     value = number(where, label, given)
     if not value > 0.0:
-        raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
-    # A size that isn't positive is refused with the geometry.
+        raise ModelError(f"{where}: {label} is {value}; it must be positive for a free body")
+    # Sizes that aren't positive are refused with the geometry.
     return value if mass is not None else value * abs(volume)
 
 
 def colour(where: str, rgba: Sequence[float]) -> tuple[float, float, float, float]:
-    """Red, green, blue and opacity of a geometry; ModelError for numbers that don't lie between 0 and 1."""
+    """Return red, green, blue and opacity of a geometry; raise ModelError for numbers outside 0 to 1."""
     values = finite(f"{where}: rgba", rgba, (4,))
     if values.min() < 0.0 or values.max() > 1.0:
         raise ModelError(
-            f"{where}: rgba is {values.tolist()}; numbers must lie between 0 and 1 (of 0 to 255 divide by 255)"
+            f"{where}: rgba is {values.tolist()}; numbers must lie between 0 and 1 (divide 0 to 255 by 255)"
         )
     red, green, blue, opacity = values.tolist()
     return red, green, blue, opacity
 
 
 def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
-    """A copy of the heights of a heightfield as a float64 array [rows, columns]."""
+    """Return a copy of the heights of a heightfield as a float64 array [rows, columns]."""
     if heights is None:
         raise ModelError(f"{where}: a heightfield needs heights=")
     try:
         shape = np.shape(heights)
     except ValueError:
-        raise ModelError(f"{where}: the rows of heights differ in length; give each as many numbers") from None
+        raise ModelError(f"{where}: the rows of heights differ in length; give each the same number") from None
     grid = finite(f"{where}: heights", heights, shape)
     if grid.ndim != 2 or min(grid.shape) < 2:
         raise ModelError(
             f"{where}: heights have shape {grid.shape}; expected [rows, columns] with at least two of each"
         )
     if grid.size > MOST_HEIGHTS:
-        raise ModelError(f"{where}: {grid.size} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid")
+        raise ModelError(f"{where}: {grid.size} heights; at most {MOST_HEIGHTS} are supported; use a coarser grid")
     return grid
 
 
 def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """A copy of the value as a float64 array; ModelError if it has another shape or isn't finite."""
+    """Return a float64 copy of a value; raise ModelError if it has another shape or isn't finite."""
     array = as_numbers(where, value)
     if array.shape != shape:
         raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
@@ -199,23 +201,23 @@ def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarr
 
 
 def geometry_pair(geometry_a: str, geometry_b: str) -> str:
-    """What messages call two geometries. Raises ModelError for what is no name, and for one geometry twice."""
+    """Return the name of a pair of geometries in messages. Raises ModelError unless they are two different names."""
     where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
     require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
     if geometry_a == geometry_b:
-        raise ModelError(f"{where}: name two geometries")
+        raise ModelError(f"{where}: give two different geometries")
     return where
 
 
 def geometry_size(where: str, code: int, size: npt.ArrayLike) -> np.ndarray:
-    """The three sizes of a shape, zero for those that it doesn't have, which may be left out."""
+    """Return the three sizes of a shape, zero for those that it doesn't have, which may be omitted."""
     given = np.atleast_1d(as_numbers(where, size))
     sizes = finite(where, given, given.shape if given.shape == (3,) else (GEOMETRY_TYPES[code].sizes,))
     return np.pad(sizes, (0, 3 - len(sizes)))
 
 
 def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
-    """The vector with length one; ModelError with this complaint if it is zero."""
+    """Return a vector with unit length; raise ModelError with this complaint if it is zero."""
     largest = np.abs(vector).max()
     if largest < 1e-9:
         raise ModelError(complaint)
@@ -224,7 +226,7 @@ def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
 
 
 def initial_coordinates(spec: JointSpec, q0: float | Vector | None) -> np.ndarray:
-    """The given initial coordinates of a joint, or those nearest to zero that its limits allow."""
+    """Return the given initial coordinates of a joint, or those nearest to zero within its limits."""
     where = f"joint '{spec.name}'"
     kind = JOINT_TYPES[spec.type]
     if q0 is not None:

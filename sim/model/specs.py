@@ -1,4 +1,4 @@
-"""What a :class:`sim.ModelBuilder` collects, as the user described it, and the names of kinds."""
+"""Description of a world as a :class:`sim.ModelBuilder` collects it, and the names of kinds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from sim.model.tendons import TendonCouplingSpec, TendonSpec
 from warp_kernels import types as codes
 
 WORLD = "world"
-# A limit of this size or more is treated as absent. Readers of URDF refuse "inf", so that files write such a number.
+# Limits of this size or more count as none. URDF readers refuse "inf", so that files have such numbers.
 UNREACHABLE = 1e30
 
 GEOMETRY_CODES = {each.name: each.code for each in GEOMETRY_TYPES.values()}
-# How the friction of two geometries becomes a pair's.
+# Rules that combine the friction of a pair of geometries.
 FRICTION_RULES = ("product", "maximum")
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
 }  # fmt: skip
-# How the state of an actuator follows its input.
+# Dynamics of an actuator's state.
 DYNAMICS_CODES = {
     "none": codes.STATELESS, "integrator": codes.INTEGRATOR, "filter": codes.FILTER,
     "filterexact": codes.EXACT_FILTER,
 }  # fmt: skip
-# The kinds of actuator that have a gain.
+# Gains of each kind of actuator.
 ACTUATOR_GAINS = {
     "kp": (codes.POSITION, codes.AFFINE),
     "kd": (codes.POSITION, codes.VELOCITY, codes.AFFINE),
@@ -43,7 +43,7 @@ IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
 
 @dataclass(kw_only=True)
 class LinkSpec:
-    """A link as the user described it. ``mass`` None: it came without inertial data."""
+    """Link as the user described it. ``mass`` is None without inertial data."""
 
     name: str
     mass: float | None
@@ -54,7 +54,7 @@ class LinkSpec:
 
 @dataclass(kw_only=True)
 class JointSpec:
-    """A joint as the user described it; angles in rad, lengths in m. ``type`` is a code."""
+    """Joint as the user described it; angles in rad, lengths in m. ``type`` is a code."""
 
     name: str
     type: int
@@ -86,7 +86,7 @@ class JointSpec:
 
 @dataclass(kw_only=True)
 class GeometrySpec:
-    """A geometry with the name of its link and its contact parameters."""
+    """Geometry with the name of its link and its contact parameters."""
 
     link: str
     geometry: Geometry
@@ -100,9 +100,9 @@ class GeometrySpec:
 
 @dataclass(kw_only=True)
 class ActuatorSpec:
-    """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`.
+    """Actuator as the user described it; kind is a code of :mod:`warp_kernels.types`.
 
-    Of ``joint``, ``tendon``, ``frame`` and ``adhesion``, a link, one alone is given.
+    Exactly one of ``joint``, ``tendon``, ``frame`` and ``adhesion`` (a link) is given.
     """
 
     name: str
@@ -132,10 +132,10 @@ class ActuatorSpec:
 
 @dataclass(kw_only=True)
 class AnchorSpec:
-    """Two frames on two links that coincide: their origins only, or with ``welded`` their axes too.
+    """Two coincident frames on two links: their origins only, or with ``welded`` their axes too.
 
-    ``anchor_b`` None: where anchor_a is in the initial configuration. ``softness`` and ``torque_scale`` are those of
-    MuJoCo's law.
+    ``anchor_b`` is None if it is where anchor_a is in the initial configuration. ``softness`` and ``torque_scale`` are
+    those of MuJoCo's law.
     """
 
     name: str
@@ -150,7 +150,7 @@ class AnchorSpec:
 
 @dataclass(kw_only=True)
 class CouplingSpec:
-    """A joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law."""
+    """Joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law."""
 
     joint: str
     other: str
@@ -161,29 +161,29 @@ class CouplingSpec:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class WorldSpec:
-    """One world as the user described it: what :class:`sim.ModelBuilder` collects and the compiler reads.
+    """One world as the user described it: collected by :class:`sim.ModelBuilder` and read by the compiler.
 
     Attributes:
         gravity: gravity in the world frame [m/s^2], [3].
-        links: by name, as are joints, geometries and actuators.
-        frames: the link of each named frame and its pose there [7].
-        parts: what was added together.
+        links: links by name, as are joints, geometries and actuators.
+        frames: link of each named frame, and its pose there [7].
+        parts: groups of links and joints that were added together.
         anchors: point and weld constraints by name.
-        couplings: by the joint that follows.
-        tendons: by name.
-        tendon_couplings: by the name of the constraint.
-        unnamed: for each kind of body, a number below which all names made from the kind are taken.
-        shapes_of: how many geometries each link has.
-        excluded: pairs of links that never touch.
-        excluded_groups: groups of links of which no two touch.
-        excluded_geometries: pairs of geometries that never touch.
+        couplings: couplings by the joint that follows.
+        tendons: tendons by name.
+        tendon_couplings: couplings of tendons by name.
+        unnamed: for each kind of body, an index below which all names made from the kind are in use.
+        shapes_of: number of geometries of each link.
+        excluded: pairs of links that never collide.
+        excluded_groups: groups of links of which no two collide.
+        excluded_geometries: pairs of geometries that never collide.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
         pair_softness: softness, margin and gap of pairs of geometries.
-        sensors: by name.
-        medium: what all links move through; None for nothing.
-        drag_boxes: what it drags.
-        from_mujoco: how many of the links and of the geometries MJCF files have added.
-        soft_notes: what of these files hard contact doesn't use.
+        sensors: sensors by name.
+        medium: medium around all links, or None.
+        drag_boxes: boxes that it drags.
+        from_mujoco: numbers of links and geometries from MJCF files.
+        soft_notes: properties of these files that hard contact doesn't use.
     """
 
     gravity: np.ndarray
@@ -211,5 +211,5 @@ class WorldSpec:
     soft_notes: list[str] = field(default_factory=list)
 
     def elements(self) -> Counter[str]:
-        """How many links and geometries there are, as in ``from_mujoco``."""
+        """Return the numbers of links and geometries, as in ``from_mujoco``."""
         return Counter(links=len(self.links), geometries=len(self.geometries))

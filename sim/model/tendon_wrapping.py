@@ -1,25 +1,25 @@
-"""Where a tendon lies around a sphere or a cylinder; the method of MuJoCo's ``mju_wrap``.
+"""Wrapping of a tendon around a sphere or a cylinder; the method of MuJoCo's ``mju_wrap``.
 
 The kernels of :mod:`warp_kernels.solver.tendons` do the same, with gradients.
 """
 
 import numpy as np
 
-# Below this a number is zero.
+# Smaller numbers count as zero.
 TINY = 1e-15
 
 
 def touching_places(
     ends: np.ndarray, centre: np.ndarray, axis: np.ndarray | None, radius: float, side: np.ndarray | None
 ) -> tuple[np.ndarray, float] | None:
-    """Where a tendon touches the surface [2, 3], and its length along it; None where it runs straight.
+    """Return the points where a tendon touches a wrap [2, 3], and its length along it; None if it is straight.
 
     Args:
-        ends: the points between which it runs [2, 3].
-        centre: of the sphere or cylinder [3].
-        axis: that of a cylinder [3]; None for a sphere.
-        radius: the radius.
-        side: the point on whose side it passes [3]; None for the shorter way.
+        ends: points before and after the wrap [2, 3].
+        centre: centre of the sphere or cylinder [3].
+        axis: axis of a cylinder [3]; None for a sphere.
+        radius: radius.
+        side: point on whose side the tendon passes [3]; None for the shorter way.
     """
     ends = ends - centre
     if np.linalg.norm(ends, axis=1).min() < TINY or radius < TINY:
@@ -35,7 +35,7 @@ def touching_places(
     touched, length = found
     places = touched @ plane
     if axis is not None:
-        # A straight line once the surface is rolled out: heights go with the way.
+        # A straight line on the unrolled surface: height is proportional to arc length.
         along = axis / np.linalg.norm(axis)
         heights = ends @ along
         first, last = np.linalg.norm(flat - touched, axis=1)
@@ -46,7 +46,7 @@ def touching_places(
 
 
 def _plane(ends: np.ndarray, axis: np.ndarray | None) -> np.ndarray:
-    """Two directions of unit length in the plane of the circle [2, 3]."""
+    """Return two orthonormal directions in the plane of the circle [2, 3]."""
     normal = np.cross(ends[0], ends[1]) if axis is None else axis
     first = ends[0] if axis is None else np.eye(3)[np.argmin(np.abs(axis))]
     if np.linalg.norm(normal) < TINY:
@@ -58,7 +58,7 @@ def _plane(ends: np.ndarray, axis: np.ndarray | None) -> np.ndarray:
 
 
 def _around(ends: np.ndarray, radius: float, side: np.ndarray | None) -> tuple[np.ndarray, float] | None:
-    """Around a circle about the origin of the plane."""
+    """Return the tangent points and arc length around a circle about the origin of the plane."""
     squares = (ends * ends).sum(axis=1)
     apart = ends[1] - ends[0]
     if squares.min() < radius**2 or apart @ apart < TINY:
@@ -84,7 +84,7 @@ def _around(ends: np.ndarray, radius: float, side: np.ndarray | None) -> tuple[n
 
 
 def _inside(ends: np.ndarray, radius: float) -> tuple[np.ndarray, float] | None:
-    """To the one point of a circle, from within, at which a tendon leaves as it comes."""
+    """Return the point at which a tendon inside a circle touches it, with equal angles."""
     distances = np.linalg.norm(ends, axis=1)
     if distances.min() <= radius:
         return None
@@ -101,7 +101,7 @@ def _inside(ends: np.ndarray, radius: float) -> tuple[np.ndarray, float] | None:
     def gap(z: float) -> float:
         return float(np.arcsin(one * z) + np.arcsin(other * z) - 2.0 * np.arcsin(z) + abs(between))
 
-    from scipy.optimize import brentq  # which takes longer to import than all else here
+    from scipy.optimize import brentq  # slow to import
 
     z = np.sign(between) * (brentq(gap, 0.0, 1.0, xtol=1e-15, rtol=1e-14) if gap(1.0) < 0.0 else 1.0)
     angle = np.arcsin(z) - np.arcsin(one * z)
@@ -111,7 +111,7 @@ def _inside(ends: np.ndarray, radius: float) -> tuple[np.ndarray, float] | None:
 
 
 def _passes_beyond(ends: np.ndarray, side: np.ndarray) -> bool:
-    """Whether the straight line between both ends meets the ray from the centre away from a side."""
+    """Return whether the straight line between both ends intersects the ray from the centre away from a side."""
     turn = _cross(ends[0], ends[1])
     return _cross(side, ends[0]) * turn > 0.0 and _cross(ends[1], side) * turn > 0.0
 
@@ -121,7 +121,7 @@ def _cross(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _intersect(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> bool:
-    """Whether the straight lines from a to b and from c to d meet."""
+    """Return whether the line segments from a to b and from c to d intersect."""
     divisor = _cross(b - a, d - c)
     if abs(divisor) < TINY:
         return False

@@ -1,6 +1,6 @@
-"""Tendons of a model: lengths that go with joint coordinates, or that run from point to point.
+"""Tendons of a model: lengths that depend linearly on joint coordinates, or paths through points.
 
-With what a :class:`sim.ModelBuilder` collects of them, and their points and lengths for given poses of the links.
+Includes what a :class:`sim.ModelBuilder` collects of them, and their points and lengths for given poses of links.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,34 +16,33 @@ from sim.model.tendon_wrapping import touching_places
 
 @dataclass(frozen=True)
 class Tendons:
-    """The tendons of a model; their coefficients, points, wraps, springs, dampers and limits are parameters.
+    """Tendons of a model; their coefficients, points, wraps, springs, dampers and limits are parameters.
 
-    A fixed tendon has terms, a coefficient times a joint coordinate each. A spatial one has points on links and
-    segments between them. Where it may lie around a sphere or a cylinder, a wrap, it has three segments between two
-    points: straight to the surface, along it, and straight on. Places are all points, and behind them the two places
-    where it touches each wrap.
+    A fixed tendon has terms, each a coefficient times a joint coordinate. A spatial one has points on links, and
+    segments between them. With a wrap, a sphere or a cylinder, there are three segments between two points: straight to
+    the surface, along it, and straight on. "Places" are all points, followed by the two tangent points of each wrap.
 
     Attributes:
         names: [num_tendons].
         term_start: first term of each tendon, and their number [num_tendons + 1].
         term_dof: degree of freedom of each term [num_terms].
-        point_link: link that each point moves with, -1 for the world [num_points].
+        point_link: link of each point, -1 for the world [num_points].
         segment_start: first segment of each tendon, and their number [num_tendons + 1].
-        segment_ends: the places between which each segment runs [num_segments, 2].
-        segment_wrap: the wrap that a segment lies on, -1 for a straight one [num_segments].
-        segment_share: what a segment counts in the length: one over the divisor of its pulley [num_segments].
-        wrap_link: link that each wrap moves with, -1 for the world [num_wraps].
+        segment_ends: two places of each segment [num_segments, 2].
+        segment_wrap: wrap of a segment along its surface, -1 for a straight one [num_segments].
+        segment_share: weight of a segment in the length: one over the divisor of its pulley [num_segments].
+        wrap_link: link of each wrap, -1 for the world [num_wraps].
         wrap_is_cylinder: 1 for a cylinder, 0 for a sphere [num_wraps].
-        wrap_ends: the points before and behind it [num_wraps, 2].
+        wrap_ends: points before and after each wrap [num_wraps, 2].
         wrap_side_link: link of the point on whose side the tendon passes, -1 for the world, -2 for none [num_wraps].
         wrap_side: that point in its link [num_wraps, 3], m.
-        limit_softness: of the limits of each tendon under MuJoCo's law [num_tendons].
-        friction_softness: of its dry friction, likewise [num_tendons].
-        coupling_names: of the tendons whose length is tied, the constraint's name [num_couplings].
-        coupling_tendon: that tendon [num_couplings].
-        coupling_other: the tendon whose length its own follows, -1 where it is held [num_couplings].
-        coupling_reference: lengths of both that the polynomial counts from [num_couplings, 2].
-        coupling_softness: under MuJoCo's law [num_couplings].
+        limit_softness: softness of the limits of each tendon under MuJoCo's law [num_tendons].
+        friction_softness: softness of its dry friction, likewise [num_tendons].
+        coupling_names: names of the couplings of tendons [num_couplings].
+        coupling_tendon: coupled tendon [num_couplings].
+        coupling_other: tendon that it follows, -1 if its length is fixed [num_couplings].
+        coupling_reference: reference lengths of both [num_couplings, 2].
+        coupling_softness: softness under MuJoCo's law [num_couplings].
     """
 
     names: tuple[str, ...]
@@ -69,25 +68,25 @@ class Tendons:
 
     @property
     def place_link(self) -> np.ndarray:
-        """The link that each place moves with, -1 for the world [num_points + 2 num_wraps]."""
+        """Return the link of each place, -1 for the world [num_points + 2 num_wraps]."""
         return np.concatenate([self.point_link, np.repeat(self.wrap_link, 2)]).astype(np.int32)
 
     def terms(self, tendon: int) -> range:
-        """The terms of a tendon."""
+        """Return the terms of a tendon."""
         return range(int(self.term_start[tendon]), int(self.term_start[tendon + 1]))
 
     def segments(self, tendon: int) -> range:
-        """The segments of a tendon."""
+        """Return the segments of a tendon."""
         return range(int(self.segment_start[tendon]), int(self.segment_start[tendon + 1]))
 
     def links(self, tendon: int) -> list[int]:
-        """The links that the places of a tendon move with, without the world."""
+        """Return the links of a tendon's places, without the world."""
         links = self.place_link
         ends = self.segment_ends[list(self.segments(tendon))].reshape(-1)
         return sorted({int(links[end]) for end in ends.tolist()} - {-1})
 
     def path(self, tendon: int) -> Iterator[tuple[str, int | float]]:
-        """What a spatial tendon runs through: ("point", number), ("wrap", number) and ("pulley", divisor)."""
+        """Yield the path of a spatial tendon: ("point", index), ("wrap", index) and ("pulley", divisor)."""
         before, share = -1, 1.0
         for segment in self.segments(tendon):
             first, last = self.segment_ends[segment].tolist()
@@ -104,7 +103,7 @@ class Tendons:
 
 
 def owners_of(tendons: Tendons, part: str) -> list[str]:
-    """The name of the tendon of each "term", "point" or "wrap"."""
+    """Return the name of the tendon of each "term", "point" or "wrap"."""
     if part == "term":
         return [name for tendon, name in enumerate(tendons.names) for _ in tendons.terms(tendon)]
     owners = {
@@ -118,19 +117,19 @@ def owners_of(tendons: Tendons, part: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class TendonWrap:
-    """A sphere or a cylinder without ends that a spatial tendon lies around, between two of its points.
+    """Sphere or infinite cylinder that a spatial tendon wraps around, between two of its points.
 
-    It has no mass and doesn't collide. As in MuJoCo, the tendon runs straight where that doesn't lead through it, and
-    takes the shorter way around it otherwise. With a side it never passes the centre on the other one: where the
-    straight line meets the ray from the centre away from the side, the tendon goes around. A side within the radius of
-    the centre keeps the tendon inside: where the straight line passes the surface by, it bends to touch it in a point.
+    It has no mass and doesn't collide. As in MuJoCo, the tendon is straight unless the straight line crosses the wrap,
+    and otherwise takes the shorter way around. A side forces it to pass on that side of the centre: it wraps around
+    where the straight line intersects the ray from the centre away from the side. A side within the radius keeps the
+    tendon inside: where the straight line misses the surface, the tendon bends to touch it in a point.
 
     Attributes:
-        link: the link that it moves with, or "world".
-        radius: its radius [m].
-        position: its centre in the link [m].
-        axis: that of a cylinder in the link, of any length; None for a sphere.
-        side: a link, or "world", and a point in it [m]: on that side the tendon passes. None for either.
+        link: link of the wrap, or "world".
+        radius: radius [m].
+        position: centre in the link [m].
+        axis: axis of a cylinder in the link, of any length. Default: none, for a sphere.
+        side: a link, or "world", and a point in it [m], on whose side the tendon passes. Default: either side.
 
     Example:
         >>> import sim
@@ -151,11 +150,11 @@ class TendonWrap:
 
 @dataclass(kw_only=True)
 class TendonSpec:
-    """A tendon as the user described it.
+    """Tendon as the user described it.
 
-    ``coefficients`` by joint, of a fixed tendon. ``branches`` of a spatial one: the divisor of the pulley that each
-    begins at, 1 for the first, and the links and points that it runs through, with what it lies around between them.
-    ``rest`` None: its initial length. Polynomials: what grows with the square and the cube.
+    ``coefficients`` of a fixed tendon, by joint. ``branches`` of a spatial one: the divisor of the pulley at which each
+    begins, 1 for the first, and links with points, and wraps between them. ``rest`` is None for the initial length.
+    Polynomials are the quadratic and cubic coefficients.
     """
 
     name: str
@@ -177,7 +176,7 @@ class TendonSpec:
 
 @dataclass(kw_only=True)
 class TendonCouplingSpec:
-    """A tendon whose length is tied to that of another, or to a constant; ``reference`` None: initial lengths."""
+    """Tendon coupled to another, or of fixed length; ``reference`` is None for initial lengths."""
 
     name: str
     tendon: str
@@ -187,21 +186,21 @@ class TendonCouplingSpec:
     softness: Softness = DEFAULT_SOFTNESS
 
 
-# No side.
+# Link of a wrap without a side.
 ANY_SIDE = -2
 
 
 def tendon_places(
     tendons: Tendons, parameters: Mapping[str, np.ndarray], poses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All places in the world [num_places, 3], and the length along each wrap [num_wraps], m.
+    """Return all places in the world [num_places, 3], and the length along each wrap [num_wraps], m.
 
-    A wrap that a tendon doesn't touch has its two places in the middle between the points beside it.
+    The two places of a wrap that the tendon doesn't touch are midway between the points before and after it.
 
     Args:
         tendons: the tendons.
-        parameters: ``tendon_point`` and the ``tendon_wrap_...`` ones, shared by all worlds.
-        poses: of the links [num_links, 7].
+        parameters: ``tendon_point`` and the ``tendon_wrap_...`` parameters, shared by all worlds.
+        poses: poses of the links [num_links, 7].
     """
     points = [
         _moved(poses, link, point)
@@ -227,14 +226,14 @@ def tendon_places(
 def lengths_of(
     tendons: Tendons, coefficients: np.ndarray, coordinates: np.ndarray, places: np.ndarray, arcs: np.ndarray
 ) -> np.ndarray:
-    """The length of each tendon [num_tendons], m.
+    """Return the length of each tendon [num_tendons], m.
 
     Args:
         tendons: the tendons.
-        coefficients: of the terms [num_terms].
-        coordinates: the joint coordinate of each term [num_terms].
+        coefficients: coefficients of the terms [num_terms].
+        coordinates: joint coordinate of each term [num_terms].
         places: from :func:`tendon_places`.
-        arcs: likewise.
+        arcs: lengths along wraps, from there too.
     """
     straight = places[tendons.segment_ends[:, 1]] - places[tendons.segment_ends[:, 0]]
     along = tendons.segment_wrap >= 0
@@ -249,7 +248,7 @@ def lengths_of(
 
 
 def _moved(poses: np.ndarray, link: int, point: np.ndarray) -> np.ndarray:
-    """A point of a link in the world."""
+    """Return a point of a link in the world."""
     if link < 0:
         return np.asarray(point, dtype=np.float64)
     return compose(poses[link].astype(np.float64), np.concatenate([point, IDENTITY[3:]]))[:3]

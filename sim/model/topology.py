@@ -11,23 +11,23 @@ from sim.model.softness import Softness
 
 @dataclass(frozen=True)
 class Equalities:
-    """The equality constraints of a model; their anchors, ratios and offsets are parameters.
+    """Equality constraints of a model; their anchors, ratios and offsets are parameters.
 
     Attributes:
         anchor_names: [num_anchors].
         anchor_link_a: first link of each pair of anchors, -1 for the world [num_anchors].
         anchor_link_b: second link [num_anchors].
-        anchor_welded: 1 where the axes coincide too [num_anchors].
-        anchor_softness: under MuJoCo's law [num_anchors].
-        anchor_torque_scale: of a weld under that law, what a rotation counts beside a displacement [num_anchors], m.
-        anchor_weighed_at: in each of both links the centre of mass of the one that the anchor was added to, before
-            others were welded to it [num_anchors, 2, 3], m: that law takes inverse masses there.
-        coupling_names: the joint that follows another [num_couplings].
-        coupling_dof: its degree of freedom [num_couplings].
-        coupling_other: that of the other joint [num_couplings].
-        coupling_softness: under MuJoCo's law [num_couplings].
-        coupling_q0: where the joint would begin if it didn't follow the other [num_couplings], rad or m: MuJoCo's law
-            takes inverse masses there.
+        anchor_welded: 1 for coincident axes, too [num_anchors].
+        anchor_softness: softness under MuJoCo's law [num_anchors].
+        anchor_torque_scale: weight of a weld's rotations relative to displacements under that law [num_anchors], m.
+        anchor_weighed_at: for both links, the centre of mass of the one that the anchor was added to, before others
+            were welded to it [num_anchors, 2, 3], m, where that law evaluates inverse masses.
+        coupling_names: joint that follows another [num_couplings].
+        coupling_dof: degree of freedom of that joint [num_couplings].
+        coupling_other: degree of freedom of the other joint [num_couplings].
+        coupling_softness: softness under MuJoCo's law [num_couplings].
+        coupling_q0: initial coordinate of the joint if it weren't coupled [num_couplings], rad or m, at which MuJoCo's
+            law evaluates inverse masses.
     """
 
     anchor_names: tuple[str, ...]
@@ -45,27 +45,27 @@ class Equalities:
 
     @property
     def num_constraints(self) -> int:
-        """Number of constraint blocks that they take."""
+        """Return the number of their constraint blocks."""
         return len(self.anchor_names) + int(self.anchor_welded.sum()) + len(self.coupling_names)
 
 
-# In place of a link: a frame is pushed along its own axes; an actuator of contacts has no frame.
+# Instead of a link: a frame whose force is along its own axes, or an adhesion, which has no frame.
 NO_LINK = -2
 
 
 @dataclass(frozen=True)
 class Transmissions:
-    """The actuators of a model that act neither on a joint nor on a tendon; force and torque axes are parameters.
+    """Actuators of a model on frames and contacts; force and torque axes are parameters.
 
     Attributes:
         actuator: index of each one among the actuators [n].
-        target: name of its frame or link, of an actuator of contacts that of the link [n].
-        reference: name of the frame that it counts from; empty for none [n].
-        link: link of its frame, -1 for the world, -2 for an actuator of contacts [n].
-        placement: of the frame in that link [n, 7].
-        reference_link: link of the frame that it counts from, -1 for the world, -2 for none [n].
-        reference_placement: of that frame in its link [n, 7].
-        adheres: 1 for a geometry at whose contacts an actuator pulls [n, num_geometries].
+        target: name of its frame or link; for an adhesion, of the link [n].
+        reference: name of the frame that it is relative to; empty for none [n].
+        link: link of its frame, -1 for the world, -2 for an adhesion [n].
+        placement: pose of the frame in that link [n, 7].
+        reference_link: link of the reference frame, -1 for the world, -2 for none [n].
+        reference_placement: pose of the reference frame in its link [n, 7].
+        adheres: 1 for geometries whose contacts an adhesion pulls [n, num_geometries].
     """
 
     actuator: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
@@ -82,15 +82,15 @@ class Transmissions:
 
 
 class ExcludedPairs(Set[tuple[int, int]]):
-    """The pairs (i, j) of geometry indices, i < j, that never touch: a set that doesn't change.
+    """Immutable set of the pairs (i, j) of geometry indices, i < j, that never collide.
 
-    In a robot of n links none of which touch each other there are n^2 / 2 such pairs. What they follow from takes n
-    numbers; the pairs themselves are made only where somebody walks through them.
+    A robot of n links that never collide with each other has n^2 / 2 such pairs. They are stored in n numbers, and
+    enumerated only on iteration.
 
     Args:
-        bodies: the body of each geometry that collides, by the geometry's index. Links welded together are one body.
-        neighbours: pairs of bodies (a, b), a <= b, whose geometries never touch.
-        groups: bodies of which no two different ones touch.
+        bodies: body of each geometry that collides, by the geometry's index. Links welded together are one body.
+        neighbours: pairs of bodies (a, b), a <= b, whose geometries never collide.
+        groups: bodies of which no two different ones collide.
         single: pairs of geometries (i, j), i < j.
     """
 
@@ -147,9 +147,9 @@ class ExcludedPairs(Set[tuple[int, int]]):
         return f"ExcludedPairs({set(self)})"
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What the pairs follow from, for :meth:`from_arrays`: int64 arrays [n, 2].
+        """Return the stored form of the set, for :meth:`from_arrays`: int64 arrays [n, 2].
 
-        Geometries with their bodies, neighbours, groups with their bodies, and single pairs.
+        They are geometries with their bodies, neighbours, groups with their bodies, and single pairs.
         """
         members = [(number, body) for number, group in enumerate(self._groups) for body in group]
         parts = (self._bodies.items(), self._neighbours, members, self._single)
@@ -159,7 +159,7 @@ class ExcludedPairs(Set[tuple[int, int]]):
     def from_arrays(
         cls, bodies: np.ndarray, neighbours: np.ndarray, members: np.ndarray, single: np.ndarray
     ) -> "ExcludedPairs":
-        """The set whose :meth:`arrays` these are."""
+        """Return the set whose :meth:`arrays` these are."""
         groups: dict[int, list[int]] = {}
         for number, body in members.tolist():
             groups.setdefault(number, []).append(body)
@@ -168,5 +168,5 @@ class ExcludedPairs(Set[tuple[int, int]]):
 
     @classmethod
     def _from_iterable(cls, pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:  # type: ignore[override]
-        """What unions and other operations make."""
+        """Return the result of unions and other operations."""
         return frozenset(pairs)

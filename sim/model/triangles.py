@@ -1,4 +1,4 @@
-"""Static triangle meshes that bodies touch: checks, and their elements as arrays.
+"""Static triangle meshes for collision: checks, and their elements as arrays.
 
 See :mod:`warp_kernels.collision.field.ground.triangles`.
 """
@@ -12,20 +12,20 @@ from sim.errors import ModelError
 from sim.model.model import Mesh
 
 MOST_TRIANGLES = 2_000_000
-# A triangle is without area where its height is less than this share of its longest side.
+# A triangle has no area if its height is less than this fraction of its longest side.
 FLAT = 1e-9
 
 
 def static_mesh(where: str, mesh: Mesh | None) -> Mesh:
-    """A mesh with each vertex once and without triangles that have no area.
+    """Return a mesh without duplicate vertices and without triangles that have no area.
 
     Args:
-        where: what the mesh is of, for messages.
-        mesh: as given, such as from a file that repeats vertices.
+        where: owner of the mesh, for messages.
+        mesh: mesh as given, such as from a file with duplicate vertices.
 
     Raises:
         ModelError: for numbers that aren't finite, faces of unknown vertices, no or too many triangles, an edge of more
-            than two triangles, and triangles beside each other that turn opposite ways.
+            than two triangles, and neighbouring triangles of opposite orientation.
     """
     if mesh is None:
         raise ModelError(f"{where}: a triangle mesh needs mesh=")
@@ -56,7 +56,9 @@ def _arrays(where: str, vertices: npt.ArrayLike, faces: npt.ArrayLike) -> tuple[
     if corners.dtype.kind not in "iu":
         raise ModelError(f"{where}: faces are of type {corners.dtype}; they must be whole numbers")
     if len(corners) > MOST_TRIANGLES:
-        raise ModelError(f"{where}: {len(corners)} triangles; at most {MOST_TRIANGLES} are supported, thin it out")
+        raise ModelError(
+            f"{where}: {len(corners)} triangles; at most {MOST_TRIANGLES} are supported; simplify the mesh"
+        )
     if corners.size and not 0 <= corners.min() <= corners.max() < len(points):
         raise ModelError(f"{where}: faces name vertices from {corners.min()} to {corners.max()} of {len(points)}")
     wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
@@ -66,7 +68,7 @@ def _arrays(where: str, vertices: npt.ArrayLike, faces: npt.ArrayLike) -> tuple[
 
 
 def _require_one_side(where: str, vertices: np.ndarray, faces: np.ndarray) -> None:
-    """Each edge belongs to two triangles at most, which run along it in opposite ways."""
+    """Raise ModelError unless each edge has at most two triangles, which run along it in opposite directions."""
     ahead = np.sort(edges_of(faces) @ [len(vertices), 1])
     twice = np.flatnonzero(ahead[1:] == ahead[:-1])
     if not len(twice):
@@ -75,32 +77,32 @@ def _require_one_side(where: str, vertices: np.ndarray, faces: np.ndarray) -> No
     back = np.count_nonzero(ahead == b * len(vertices) + a)
     place = np.round(0.5 * (vertices[a] + vertices[b]), 6).tolist()
     if np.count_nonzero(ahead == ahead[twice[0]]) + back > 2:
-        raise ModelError(f"{where}: more than two triangles share the edge at {place}; take the mesh apart there")
+        raise ModelError(f"{where}: more than two triangles share the edge at {place}; split the mesh there")
     raise ModelError(
-        f"{where}: the triangles on both sides of the edge at {place} turn opposite ways; seen from outside, all must "
-        "turn counter-clockwise"
+        f"{where}: the triangles on both sides of the edge at {place} have opposite orientations; all must be "
+        "counter-clockwise seen from outside"
     )
 
 
 def edges_of(faces: np.ndarray) -> np.ndarray:
-    """The edges of triangles [m, 3], from each corner to the next [3 m, 2]."""
+    """Return the edges of triangles [m, 3], from each corner to the next [3 m, 2]."""
     return np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2)
 
 
-# Sine of the angle between two triangles from which on the edge between them counts as one.
+# Minimum sine of the angle between two triangles for their common edge to count as an edge.
 ANGLE = 1e-9
 
 
 @dataclass
 class MeshElements:
-    """Triangles, edges and points of meshes, one after the other; equal meshes are stored once.
+    """Triangles, edges and points of meshes, concatenated; equal meshes are stored once.
 
     Attributes:
-        extent: of each geometry the first element, the number of triangles and of edges; zeros where it has no mesh.
-        meshes: those that are stored.
-        stored: which of these each geometry has; -1 for none.
-        vertices, corner, outward, beside, neighbour, owned_start, owned: see
-            :func:`warp_kernels.collision.structs.collision_structs`, of each mesh one array.
+        extent: first element, number of triangles and number of edges of each geometry; zeros without mesh.
+        meshes: stored meshes.
+        stored: index of each geometry's mesh; -1 for none.
+        vertices, corner, outward, beside, neighbour, owned_start, owned: one array per mesh, see
+            :func:`warp_kernels.collision.structs.collision_structs`.
     """
 
     extent: list[tuple[int, int, int]] = field(default_factory=list)
@@ -116,12 +118,12 @@ class MeshElements:
     _known: dict[int, int] = field(default_factory=dict)
 
     def add_nothing(self) -> None:
-        """A geometry that is no mesh, or doesn't collide."""
+        """Add a geometry that has no mesh, or doesn't collide."""
         self.extent.append((0, 0, 0))
         self.stored.append(-1)
 
     def add(self, mesh: Mesh) -> None:
-        """A geometry that is one. Of :func:`sim.model.triangles.static_mesh`."""
+        """Add a geometry with a mesh from :func:`sim.model.triangles.static_mesh`."""
         if id(mesh) in self._known:
             first = self._known[id(mesh)]
             self.extent.append(self.extent[first])
@@ -174,13 +176,13 @@ class MeshElements:
 
 @dataclass
 class _Edges:
-    """The edges of a mesh that are convex or at its border.
+    """Edges of a mesh that are convex or on its border.
 
     Attributes:
-        ends: their vertices [e, 2].
-        triangles: those beside them, the second -1 at a border [e, 2].
-        across: the third vertices of these [e, 2].
-        borders: a bit for each edge of a triangle that is at the border [triangles].
+        ends: vertices of each edge [e, 2].
+        triangles: triangles on both sides, the second -1 at a border [e, 2].
+        across: third vertices of these triangles [e, 2].
+        borders: bits of the edges of each triangle that are on the border [triangles].
     """
 
     ends: np.ndarray
@@ -199,7 +201,7 @@ def _edges(vertices: np.ndarray, faces: np.ndarray) -> _Edges:
     place = np.minimum(np.searchsorted(key[order], back), len(key) - 1)
     other = np.where(key[order][place] == back, order[place], -1)
     border = other < 0
-    # Each edge between two triangles is listed where it runs from the lower vertex to the higher.
+    # Each edge between two triangles is listed in the direction from the lower to the higher vertex.
     chosen = np.flatnonzero(border | (ahead[:, 0] < ahead[:, 1]))
     beyond = other[chosen]
     start, end = vertices[ahead[chosen]].transpose(1, 0, 2)
@@ -219,7 +221,7 @@ def _edges(vertices: np.ndarray, faces: np.ndarray) -> _Edges:
 
 
 def _neighbours(faces: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices that share an edge with each of some, one list after the other, and where these start [k + 1]."""
+    """Return the vertices that share an edge with each of some, concatenated, and the start of each list [k + 1]."""
     ahead = edges_of(faces)
     both = np.unique(np.concatenate([ahead, ahead[:, ::-1]]), axis=0)
     starts = np.searchsorted(both[:, 0], np.stack([kept, kept + 1], axis=1))

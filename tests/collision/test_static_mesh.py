@@ -196,7 +196,7 @@ CROSS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1.0]])  # 
         ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1]], r"faces \(1, 2\)"),
         ([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]], "no triangle with an area"),
         ([[0, 0, 0]], np.zeros((0, 3), dtype=int), "no triangle with an area"),
-        (CROSS, [[0, 1, 2], [0, 1, 3]], r"edge at \[0.5, 0.0, 0.0\] turn opposite ways"),
+        (CROSS, [[0, 1, 2], [0, 1, 3]], r"edge at \[0.5, 0.0, 0.0\] have opposite"),
         (CROSS, [[0, 1, 2], [1, 0, 3], [1, 0, 4]], r"more than two triangles share the edge at \[0.5, 0.0, 0.0\]"),
     ],
 )

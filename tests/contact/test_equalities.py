@@ -388,9 +388,9 @@ def couple(*joints: str, **options: object):
         (weld("a", "b", position_b=(0, 0, 0)), "constraint 'c': give both position_b and orientation_b"),
         (point("a", "b", position_a=(np.nan, 0, 0)), "constraint 'c': a: position: .* is not finite"),
         (couple("ja", "ja"), "coupling of joint 'ja' with 'ja': a joint can't follow itself"),
-        (couple("ja", "jx"), "with 'jx': there is no joint 'jx' that moves"),
-        (couple("ja", "jbase"), "there is no joint 'jbase' that moves"),
-        (couple("ja", "jb"), "only revolute and prismatic joints can be coupled, 'jb' is neither"),
+        (couple("ja", "jx"), "with 'jx': .*joint named 'jx'"),
+        (couple("ja", "jbase"), "joint named 'jbase'"),
+        (couple("ja", "jb"), "only revolute and prismatic joints can be coupled, .*'jb'"),
         (couple("ja", "jb", ratio=np.inf), "ratio inf and offset 0.0 must be finite"),
     ],
 )

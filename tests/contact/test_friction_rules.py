@@ -83,7 +83,7 @@ def test_a_stated_one_reaches_no_geometry():
 def test_stated_for_what_is_not_there():
     builder = sim.ModelBuilder()
     builder.add_ground()
-    with pytest.raises(sim.ModelError, match="name two geometries"):
+    with pytest.raises(sim.ModelError, match="geometries 'ground' and 'ground'"):
         builder.set_pair_friction("ground", "ground", friction=1.0)
     with pytest.raises(sim.ModelError, match="pair of geometries 'ground' and 'wall': friction is -1"):
         builder.set_pair_friction("ground", "wall", friction=-1.0)

@@ -151,20 +151,20 @@ def test_check_gradients_names_tendons():
 @pytest.mark.parametrize(
     ("add", "message"),
     [
-        (lambda b: b.add_fixed_tendon("t", {}), "tendon 't': it needs at least one joint"),
+        (lambda b: b.add_fixed_tendon("t", {}), "tendon 't': .*one joint"),
         (lambda b: b.add_fixed_tendon("t", {"x0": np.nan}), "the coefficient of joint 'x0' is nan; it must be finite"),
         (lambda b: b.add_fixed_tendon("t", {"x0": 1}, spring=sim.Spring(stiffness=-1.0)),
             "^Spring: stiffness is -1.0"),
         (lambda b: b.add_fixed_tendon("t", {"x0": 1}, limits=(2, 1)), "lower limit 2.0 is above"),
         (lambda b: b.add_fixed_tendon("t", {"x0": 1}, spring=sim.Spring(rest=(2, 1))), r"^Spring: rest is \(2, 1\)"),
-        (lambda b: b.add_fixed_tendon("t", {"y": 1}), "tendon 't': there is no joint 'y' that moves"),
-        (lambda b: b.add_spatial_tendon("t", [("body0", (0, 0, 0))]), "it needs at least two points in a row"),
+        (lambda b: b.add_fixed_tendon("t", {"y": 1}), "tendon 't': .*joint named 'y'"),
+        (lambda b: b.add_spatial_tendon("t", [("body0", (0, 0, 0))]), "tendon 't': .*two points"),
         (lambda b: b.add_spatial_tendon("t", [("a", (0, 0, 0)), ("body0", (0, 0, 0))]), "unknown link 'a'"),
         (lambda b: b.add_spatial_tendon("t", [("world", (0, 0, 0))] * 2), "tendon 't': none of its points moves"),
         (lambda b: b.add_spatial_tendon("t", [("body0", (0, 0, 0)), -1.0]), "a pulley's divisor is -1.0; it must be"),
         (lambda b: b.add_tendon_coupling("c", "t"), "constraint 'c': unknown tendon 't'; add the tendon first"),
         (lambda b: b.add_actuator(tendon="t"), "actuator 't': unknown tendon 't'; add the tendon first"),
-        (lambda b: b.add_actuator("x0", tendon="t"), "actuator 'x0': give either its joint, its tendon, its frame, or"),
+        (lambda b: b.add_actuator("x0", tendon="t"), "actuator 'x0': .*joint, tendon, frame and adhesion"),
     ],
 )  # fmt: skip
 def test_messages(add, message):

@@ -36,10 +36,10 @@ def test_a_joint_type_without_a_name(form, names, monkeypatch, tmp_path):
     if names == "none":
         nameless = replace(JOINT_TYPES[REVOLUTE], urdf=(), mjcf=None, usd=None)
         monkeypatch.setitem(JOINT_TYPES, REVOLUTE, nameless)
-        match = f"joint 'upper_hinge' has type 'revolute', for which {form.upper()} has no joint"
+        match = f"joint 'upper_hinge' has type 'revolute', .*{form.upper()}"
     else:
         monkeypatch.delitem(JOINT_TYPES, REVOLUTE)
-        match = f"joint 'upper_hinge' has the unknown type {REVOLUTE}, for which {form.upper()} has no joint"
+        match = f"joint 'upper_hinge' has the unknown type {REVOLUTE}, .*{form.upper()}"
     with pytest.raises(sim.ModelError, match=match):
         WRITERS[form](tmp_path, model)
     assert list(tmp_path.iterdir()) == []

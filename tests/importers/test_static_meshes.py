@@ -103,7 +103,7 @@ def test_a_mesh_that_is_wrong_is_named(tmp_path, name):
         stage.GetPrimAtPath("/ell").GetAttribute("faceVertexIndices").Set(faces.ravel().tolist())
         stage.Save()
         options = {}
-    with pytest.raises(sim.ImportFileError, match="turn opposite ways"):
+    with pytest.raises(sim.ImportFileError, match="opposite orientations"):
         with_ball(tmp_path, name, **options)
 
 

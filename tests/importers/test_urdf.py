@@ -310,7 +310,7 @@ class TestMimic:
 
     def test_ring(self, write):
         ring = arm("<mimic joint='follower'/>") + self.INSIDE.removeprefix(arm())
-        with pytest.raises(sim.ModelError, match="joints 'elbow', 'follower' follow each other in a ring"):
+        with pytest.raises(sim.ModelError, match="joints 'elbow', 'follower'"):
             sim.load(write(ring))
 
     def test_can_be_read_as_independent(self, write):

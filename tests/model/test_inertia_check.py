@@ -39,9 +39,7 @@ SINGULAR = {
 @pytest.mark.parametrize("links", SINGULAR.values(), ids=SINGULAR.keys())
 def test_singular(links):
     builder = chain(*(dict(link) for link in links))
-    message = (
-        "joint 'joint_0' has a direction without inertia, so the mass matrix is singular; give link 'link_0' a mass"
-    )
+    message = "joint 'joint_0' has a direction without inertia.*; give link 'link_0' a mass"
     with pytest.raises(sim.ModelError, match=message):
         sim.Simulator(builder.finalize(), DT)
 

@@ -249,8 +249,8 @@ def test_the_bytes_of_a_world_are_those_it_takes():
     ("call", "message"),
     [
         (lambda m: sim.load(None), "None is a NoneType; it must be the path of a file"),
-        (lambda m: sim.load(5000 * "<robot/>"), "'<robot/>.*' is the text of a file; write it to a file and give its"),
-        (lambda m: sim.ModelBuilder().add_mjcf("\n<mujoco/>"), "is the text of a file; write it to a file"),
+        (lambda m: sim.load(5000 * "<robot/>"), "'<robot/>.*'.* path"),
+        (lambda m: sim.ModelBuilder().add_mjcf("\n<mujoco/>"), "'.n<mujoco/>'"),
         (lambda m: sim.Simulator(m, "0.01"), "dt is '0.01'; it must be a positive number of seconds"),
         (lambda m: sim.load("scenes"), "scenes: is a folder; give a file in it"),
         (lambda m: sim.ModelBuilder().add_urdf(None), "None is a NoneType; it must be the path of a file"),

@@ -281,7 +281,7 @@ def test_an_unchanged_robot_is_the_same_file(robot, tmp_path):
         (lambda r: r.damping[1].sub_(0.5), r"^\S+out.urdf:.* joint 'continuous'.*: damping is -0.3; it must be"),
         (lambda r: r.friction_loss[1].sub_(0.5), r"joint 'continuous'.*: friction_loss is -0.0\d+; it must be"),
         (lambda r: r.mass[2].sub_(2.0), r"link 'turn'.*: mass is -0.3\d*; it must be"),
-        (lambda r: r.inertia[2].sub_(1.0), "link 'turn': with what is welded to it, its principal moments"),
+        (lambda r: r.inertia[2].sub_(1.0), "link 'turn': .*principal moments"),
         (lambda r: r.com[2].fill_(torch.nan), "link 'turn'"),
         (lambda r: r.joint_placement[2].fill_(torch.inf), "joint 'continuous'"),
     ],

@@ -256,7 +256,7 @@ def test_parameters_that_are_not_finite_are_named(name, value, device):
     getattr(robot, name)[-1] = value
     q, qd, qdd, _ = state(robot, (2,))
     for call in (lambda: robot.mass_matrix_inverse(q), lambda: robot.forward_dynamics(q, qd, qdd)):
-        with pytest.raises(sim.ModelError, match=f"parameter '{name}' isn't finite, so there is no mass matrix"):
+        with pytest.raises(sim.ModelError, match=f"parameter '{name}' isn't finite"):
             call()
 
 

@@ -1,4 +1,4 @@
-"""The builder of models, one file for each subject; :class:`WorldBuilder` puts their methods together."""
+"""Builder of models, one file per subject; :class:`WorldBuilder` combines them."""
 
 from sim.model.builder.builder import WorldBuilder
 

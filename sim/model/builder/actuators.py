@@ -15,7 +15,7 @@ from warp_kernels import types as codes
 
 
 class Actuators(WorldSpec):
-    """The method of :class:`sim.ModelBuilder` for actuators."""
+    """Method of :class:`sim.ModelBuilder` for actuators."""
 
     @deprecated_keywords(ACTUATOR_FIELDS)
     def add_actuator(
@@ -36,49 +36,51 @@ class Actuators(WorldSpec):
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
-        """Drive a joint, a tendon, a frame or contacts; the simulator takes its input u in ``control``.
+        """Add an actuator that drives a joint, a tendon, a frame or contacts, by its input u in ``control``.
 
-        Through its gear the actuator sees the position g q and the velocity g qd, and its force F acts on the joint as
-        g F. With q and qd those at the end of the step (docs/actuators.md):
+        With the gear g, an actuator on a joint sees the position g q and the velocity g qd, and its force F acts on the
+        joint as g F. q and qd are those at the end of the step (docs/actuators.md):
 
         - "torque": F = u.
         - "position": F = kp (u - g q) - kd g qd, with the target u [rad or m] in units of the actuator.
         - "velocity": F = kd (u - g qd), with the target u [rad/s or m/s].
         - "affine": F = gain u + offset - (kp + kp_per_input u) g q - (kd + kd_per_input u) g qd.
 
-        On a tendon it sees g times the length and pulls with g F, both of the beginning of the step, as in these cases:
+        An actuator on a tendon sees g times its length, and pulls with g F. It is explicit, that is, uses the state at
+        the beginning of the step, as are these:
 
-        - On a frame, such as a propeller's, it pushes with the force g F ``force_axis`` and the torque g F
-          ``torque_axis``, both along the frame's axes. Its position is zero. With a reference they are along its axes,
-          and act on it the other way round; the position is ``force_axis`` times the displacement from there plus
-          ``torque_axis`` times the rotation vector. Joints that move both have no part in it.
-        - As an adhesion it pulls the contacts of a link together with g F, shared equally. A contact counts where its
-          distance is less than ``contact_margin`` and ``contact_gap`` of both geometries together.
+        - On a frame, such as a propeller's, the actuator applies the force g F ``force_axis`` and the torque g F
+          ``torque_axis``, both along the frame's axes; its position is zero. With a reference, both are along the axes
+          of the reference and the opposite acts on it; the position is ``force_axis`` times the displacement from the
+          reference plus ``torque_axis`` times the rotation vector. Joints that move both frames have no part in it.
+        - As an adhesion, the actuator pulls the contacts of a link together with g F, shared equally. A contact counts
+          if its distance is less than the sum of ``contact_margin`` and ``contact_gap`` of both geometries.
 
         With an activation the actuator has a state w, part of :attr:`sim.State.act`, which replaces u in F.
 
         Args:
             joint: name of a joint that was added before.
             kind: "torque", "position", "velocity" or "affine".
-            tendon: name of a tendon that was added before, in place of a joint.
-            frame: name of a frame or a link, in place of a joint.
-            reference: of an actuator on a frame, the frame or link that it counts from, or "world"; None for none.
-            force_axis: of an actuator on a frame, force per F [3].
-            torque_axis: likewise torque per F [3], m.
-            adhesion: name of a link, in place of a joint.
-            name: unique name; that of the joint, tendon, frame or link if left out.
+            tendon: name of a tendon that was added before, instead of a joint.
+            frame: name of a frame or a link, instead of a joint.
+            reference: frame or link that an actuator on a frame is relative to, or "world". Default: none.
+            force_axis: force per F of an actuator on a frame [3].
+            torque_axis: torque per F, likewise [3], m.
+            adhesion: name of a link, instead of a joint.
+            name: unique name. Default: that of the joint, tendon, frame or link.
             gear: g; not zero.
             gains: kp, kd and the other gains of the law; see :class:`sim.Gains` for those of each kind.
-            activation: how a state of the actuator follows its input. Default: no state.
-            force_limit: largest F either way [N m or N], or least and greatest F; None for the joint's ``effort`` (of a
-                URDF file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
-            control_range: least and greatest input; u is clamped between them.
+            activation: dynamics of the actuator's state, see :class:`sim.Activation`. Default: no state.
+            force_limit: maximum magnitude of F [N m or N], or minimum and maximum of F; ``numpy.inf`` for no limit.
+                Default: the joint's ``effort`` (in a URDF file, that of its limit) divided by the gear; no limit on a
+                tendon.
+            control_range: minimum and maximum input; u is clamped to it.
 
         Returns:
-            the name.
+            the name of the actuator.
 
         Raises:
-            ModelError: for a duplicate name, an unknown joint or tendon, several or nothing to drive, a joint that is
+            ModelError: for a duplicate name, an unknown joint or tendon, several targets or none, a joint that is
                 neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain,
                 a gear of zero, an empty range, and a range of forces with a single infinite bound.
         """
@@ -131,15 +133,15 @@ class Actuators(WorldSpec):
         return name
 
     def _effort(self, where: str, joint: str, needed: bool) -> float:
-        """The effort limit of a joint that is to be driven; raises ModelError where it can't be."""
+        """Return the effort limit of a joint to drive; raise ModelError if it can't be driven."""
         if joint not in self.joints:
             raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
         driven = self.joints[joint]
         if driven.type == codes.FIXED:
-            raise ModelError(f"{where}: joint '{joint}' is fixed; there is nothing to drive")
+            raise ModelError(f"{where}: joint '{joint}' is fixed; drive a joint that moves")
         if not is_scalar(driven.type):
             raise ModelError(
-                f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
+                f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it by joint forces (tau)"
             )
         if needed and driven.effort == 0.0:
             raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
@@ -147,18 +149,18 @@ class Actuators(WorldSpec):
 
 
 def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | None, axes: list[np.ndarray]) -> None:
-    """Refuse several things to drive or none, and what only an actuator on a frame has."""
+    """Raise ModelError for several targets or none, and for options of actuators on frames without a frame."""
     if sum(each is not None for each in driven) != 1:
-        raise ModelError(f"{where}: give either its joint, its tendon, its frame, or the link of its adhesion")
+        raise ModelError(f"{where}: give exactly one of joint, tendon, frame and adhesion")
     if driven[2] is None:
         if reference is not None or any(axis.any() for axis in axes):
-            raise ModelError(f"{where}: reference, force_axis and torque_axis are of actuators on a frame")
+            raise ModelError(f"{where}: reference, force_axis and torque_axis require frame")
     elif not any(axis.any() for axis in axes):
-        raise ModelError(f"{where}: force_axis and torque_axis are zero; it would push nowhere")
+        raise ModelError(f"{where}: force_axis and torque_axis are zero; give one of them")
 
 
 def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:
-    """Middle of a range of forces, and how far they may be from it; of a single number zero and that."""
+    """Return the middle of a range of forces and half its width; for a single number, zero and the number."""
     if np.ndim(given) == 0:
         limit = number(where, "force_limit", given)
         if not limit >= 0.0:
@@ -167,7 +169,7 @@ def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[f
     lower, upper = two_numbers(where, "force_limit", given)
     if not lower <= upper or np.isinf(lower) != np.isinf(upper):
         raise ModelError(
-            f"{where}: force_limit is ({lower}, {upper}); the first must not be greater than the second, and both "
-            "finite or none"
+            f"{where}: force_limit is ({lower}, {upper}); the first must not exceed the second, and both must be "
+            "finite or both infinite"
         )
     return (0.0, np.inf) if np.isinf(lower) else ((lower + upper) / 2.0, (upper - lower) / 2.0)

@@ -1,4 +1,4 @@
-"""Deprecated keywords of the builder's methods, translated into the dataclasses that replace them."""
+"""Deprecated keywords of the builder's methods, translated into dataclasses."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -12,10 +12,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def deprecated_keywords(fields: Mapping[str, str]) -> Callable[[Method], Method]:
-    """Let a method of the builder take the keywords that it had in version 0.1, with a deprecation warning.
+    """Accept the keywords of version 0.1 in a method of the builder, with a deprecation warning.
 
     Args:
-        fields: "argument.field" by the old keyword, see :func:`sim.model.builder.properties.in_groups`.
+        fields: "argument.field" by old keyword, see :func:`sim.model.builder.properties.in_groups`.
     """
 
     def decorate(method: Method) -> Method:
@@ -32,7 +32,7 @@ def deprecated_keywords(fields: Mapping[str, str]) -> Callable[[Method], Method]
 def _translated(
     method: str, fields: Mapping[str, str], given: Mapping[str, Any], old: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments in their new form; raises ModelError where one is given in both forms."""
+    """Return the arguments in their new form; raise ModelError for one given in both forms."""
     new = {name: value for name, value in given.items() if name not in fields}
     values = dict(old)
     if (
@@ -40,14 +40,14 @@ def _translated(
         and isinstance(new.get("limits"), tuple)
         and any(name.startswith("limit_") for name in old)
     ):
-        # A tendon's limits were a pair, beside which their margin and softness stood.
+        # A tendon's limits were a pair, with margin and softness as separate keywords.
         values = {"lower": new["limits"][0], "upper": new.pop("limits")[1], **old}
         fields = {"lower": "limits.lower", "upper": "limits.upper", **fields}
     forms: dict[str, list[str]] = {}
     for name in values:
         group, field = fields[name].split(".")
         if group in new:
-            raise ModelError(f"{method}: both {name} and {group} are given; put {field} into {group}")
+            raise ModelError(f"{method}: both '{name}' and '{group}' are given; put {field} into {group}")
         forms.setdefault(group, []).append(f"{field}=...")
     written = ", ".join(f"{group}=sim.{GROUPS[group].__name__}({', '.join(own)})" for group, own in forms.items())
     warn_deprecated(f"{method}({', '.join(f'{name}=...' for name in old)})", f"give {written}", "0.3", stacklevel=3)

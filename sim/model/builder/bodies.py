@@ -13,12 +13,12 @@ from sim.model.model import Part
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
 
-# What an argument of three sizes is called.
+# Names of arguments with three sizes.
 SIZE_NAMES = {"box": "half_extents", "ellipsoid": "semi_axes"}
 
 
 class Bodies(LinksAndJoints, Shapes):
-    """The methods of :class:`sim.ModelBuilder` that add a link, its free joint and its shape at once."""
+    """Methods of :class:`sim.ModelBuilder` that add a link, its free joint and its shape at once."""
 
     @deprecated_keywords(SURFACE_FIELDS)
     def add_sphere(
@@ -38,22 +38,22 @@ class Bodies(LinksAndJoints, Shapes):
         """Add a free solid sphere.
 
         Args:
-            radius: its radius [m].
-            mass: its mass [kg]; give this or the density.
-            density: its density [kg/m^3].
-            name: name of its link; made from its kind if left out.
-            position: of its centre at the start, in the world [m].
-            orientation: at the start, in the world, quaternion xyzw.
+            radius: radius [m].
+            mass: mass [kg]; give this or the density.
+            density: density [kg/m^3].
+            name: name of the link. Default: made from its kind.
+            position: initial position of the centre in the world [m].
+            orientation: initial orientation in the world, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
-            collides: whether it takes part in contact.
-            visible: whether it is drawn.
+            collides: whether the body takes part in contact.
+            visible: whether the body is drawn.
 
         Returns:
             a part with the link, its free joint ``<name>_free`` and the geometry ``<name>/geometry``.
 
         Raises:
-            ModelError: for a size, mass or density that is not positive, or what :meth:`add_geometry` refuses.
+            ModelError: for a size, mass or density that is not positive, and as :meth:`add_geometry`.
         """
         return self._add_body(
             "sphere",
@@ -87,10 +87,10 @@ class Bodies(LinksAndJoints, Shapes):
         """Add a free solid box.
 
         Args:
-            half_extents: along its axes [m], [3].
-            mass: its mass [kg]; give this or the density.
-            density: its density [kg/m^3].
-            name: name of its link; made from its kind if left out.
+            half_extents: half extents along the axes [m], [3].
+            mass: mass [kg]; give this or the density.
+            density: density [kg/m^3].
+            name: name of the link. Default: made from its kind.
 
         The other arguments, the result and the errors are those of :meth:`add_sphere`.
         """
@@ -127,11 +127,11 @@ class Bodies(LinksAndJoints, Shapes):
         """Add a free solid capsule along z.
 
         Args:
-            radius: its radius [m].
-            half_length: that of the cylinder between its half balls [m].
-            mass: its mass [kg]; give this or the density.
-            density: its density [kg/m^3].
-            name: name of its link; made from its kind if left out.
+            radius: radius [m].
+            half_length: half length of the cylinder between its hemispheres [m].
+            mass: mass [kg]; give this or the density.
+            density: density [kg/m^3].
+            name: name of the link. Default: made from its kind.
 
         The other arguments, the result and the errors are those of :meth:`add_sphere`.
         """
@@ -168,11 +168,11 @@ class Bodies(LinksAndJoints, Shapes):
         """Add a free solid cylinder along z.
 
         Args:
-            radius: its radius [m].
-            half_length: half of its length [m].
-            mass: its mass [kg]; give this or the density.
-            density: its density [kg/m^3].
-            name: name of its link; made from its kind if left out.
+            radius: radius [m].
+            half_length: half length [m].
+            mass: mass [kg]; give this or the density.
+            density: density [kg/m^3].
+            name: name of the link. Default: made from its kind.
 
         The other arguments, the result and the errors are those of :meth:`add_sphere`.
         """
@@ -208,10 +208,10 @@ class Bodies(LinksAndJoints, Shapes):
         """Add a free solid ellipsoid.
 
         Args:
-            semi_axes: along its axes [m], [3].
-            mass: its mass [kg]; give this or the density.
-            density: its density [kg/m^3].
-            name: name of its link; made from its kind if left out.
+            semi_axes: semi-axes along the axes [m], [3].
+            mass: mass [kg]; give this or the density.
+            density: density [kg/m^3].
+            name: name of the link. Default: made from its kind.
 
         The other arguments, the result and the errors are those of :meth:`add_sphere`.
         """
@@ -230,7 +230,7 @@ class Bodies(LinksAndJoints, Shapes):
         )
 
     def _free_name(self, kind: str) -> str:
-        """The first of the names made from a kind that no link has."""
+        """Return the first name made from a kind that no link has."""
         while f"{kind}_{self.unnamed[kind]}" in self.links:
             self.unnamed[kind] += 1
         return f"{kind}_{self.unnamed[kind]}"
@@ -247,7 +247,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector,
         **looks: Any,
     ) -> Part:
-        """A free solid body of one geometry; ``looks`` are further arguments of :meth:`add_geometry`."""
+        """Add a free solid body of one geometry; ``looks`` are further arguments of :meth:`add_geometry`."""
         name = self._free_name(kind) if name in (None, "") else name
         size = finite(f"{kind} '{name}': {SIZE_NAMES.get(kind, 'size')}", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)

@@ -1,4 +1,4 @@
-"""WorldBuilder: describe one world, check it, and make a :class:`sim.Model` of it."""
+"""WorldBuilder: description of one world, compiled into a :class:`sim.Model`."""
 
 import numpy as np
 
@@ -17,24 +17,24 @@ from sim.model.specs import IDENTITY_QUATERNION, Vector, WorldSpec
 
 
 class Media(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` for a medium."""
+    """Methods of :class:`sim.ModelBuilder` for a medium."""
 
     def set_medium(self, density: float = 0.0, viscosity: float = 0.0, wind: Vector = (0.0, 0.0, 0.0)) -> None:
-        """Fill the world with a medium such as air. It drags the boxes of :meth:`add_drag_box`; nothing floats.
+        """Add a medium such as air, which drags the boxes of :meth:`add_drag_box`. It has no buoyancy.
 
-        On a box with edges b, whose centre has the velocity v through the medium and which turns at w, both along its
-        edges, act as in MuJoCo's inertia-box model
+        On a box with edges b, whose centre moves through the medium with velocity v and which rotates with w, both
+        along its edges, MuJoCo's inertia-box model applies
 
-        - the force ``-density/2 b_j b_k |v_i| v_i - 3 pi D viscosity v_i`` along edge i, where j and k are the others
-          and D is the mean edge,
+        - the force ``-density/2 b_j b_k |v_i| v_i - 3 pi D viscosity v_i`` along edge i, where j and k are the other
+          edges and D is the mean edge,
         - the moment ``-density/64 b_i (b_j^4 + b_k^4) |w_i| w_i - pi D^3 viscosity w_i`` about edge i,
 
-        both explicit in the velocities. Density, viscosity and wind are the parameters ``medium_density``,
+        both explicit in the velocities. Density, viscosity and wind are also the parameters ``medium_density``,
         ``medium_viscosity`` and ``wind``, with gradients.
 
         Args:
-            density: [kg/m^3].
-            viscosity: [Pa s].
+            density: density of the medium [kg/m^3].
+            viscosity: dynamic viscosity of the medium [Pa s].
             wind: velocity of the medium in the world frame [m/s].
 
         Raises:
@@ -52,13 +52,13 @@ class Media(WorldSpec):
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
     ) -> None:
-        """Let the medium drag a link as it drags a box.
+        """Add drag of the medium on a link, as on a box.
 
         Args:
             link: name of a link.
             size: edges of the box [m].
-            position: of its centre in the link [m].
-            orientation: of its edges, quaternion xyzw.
+            position: centre of the box in the link [m].
+            orientation: orientation of the box in the link, quaternion xyzw.
 
         Raises:
             ModelError: for an unknown link and for edges that are not positive.
@@ -73,7 +73,7 @@ class Media(WorldSpec):
 
 
 class WorldBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media):
-    """:class:`sim.ModelBuilder` without its methods that read files, which :mod:`sim.importers.formats` adds.
+    """Base of :class:`sim.ModelBuilder`, without the methods that read files (:mod:`sim.importers.formats`).
 
     Args:
         gravity: gravity in the world frame [m/s^2].
@@ -88,15 +88,15 @@ class WorldBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media):
         return f"{type(self).__name__}({links}, {joints}, {geometries}, {actuators})"
 
     def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
-        """Check everything and make the model.
+        """Check the description and compile it into a model.
 
         Args:
             dtype: "float32" or "float64" (for checks), or a type of that name such as ``torch.float64``.
-            collapse_fixed: merge links behind fixed joints into the link that carries them; they stay as named frames.
-                Without it each keeps its own parameters. Links of sensors of force and torque are never merged.
+            collapse_fixed: merge links on fixed joints into their parent links; they remain as named frames. Otherwise
+                each keeps its own parameters. Links with a force or torque sensor are never merged.
 
         Raises:
-            ModelError: naming the link or joint at fault: unknown parent or child, a cycle, two parents, no joint, a
-                moving link without mass or with a negative moment of inertia.
+            ModelError: naming the link or joint: unknown parent or child, a cycle, two parents, no joint, a moving link
+                without mass or with a negative moment of inertia.
         """
         return compile_model(self, dtype, collapse_fixed)

@@ -1,4 +1,4 @@
-"""Constraints beyond the tree of joints: points and frames held together, joints that follow others."""
+"""Constraints beyond the tree of joints: coincident points and frames, coupled joints."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vecto
 
 
 class Constraints(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` for constraints."""
+    """Methods of :class:`sim.ModelBuilder` for constraints."""
 
     def add_point_constraint(
         self,
@@ -22,20 +22,21 @@ class Constraints(WorldSpec):
         position_b: Vector | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Hold a point of one link on a point of another, as MuJoCo's ``connect``: closes a loop by a ball joint.
+        """Constrain a point of one link to a point of another, as MuJoCo's ``connect``; it closes a loop by a ball
+        joint.
 
-        Collisions of the two stay as they are; see :meth:`exclude_collision`.
+        Collisions between the two links are not affected, see :meth:`exclude_collision`.
 
         Args:
             name: unique name.
             link_a: first link, or "world".
             link_b: second link, or "world".
             position_a: the point in link_a [m].
-            position_b: the point in link_b [m]; None for where the first one is in the initial configuration.
-            softness: under MuJoCo's law.
+            position_b: the point in link_b [m]. Default: where the first point is in the initial configuration.
+            softness: softness under MuJoCo's law.
 
         Returns:
-            the name.
+            the name of the constraint.
 
         Raises:
             ModelError: for a duplicate name or positions that are not finite.
@@ -67,28 +68,28 @@ class Constraints(WorldSpec):
         softness: Softness = DEFAULT_SOFTNESS,
         torque_scale: float = 1.0,
     ) -> str:
-        """Hold a frame of one link on a frame of another, as MuJoCo's ``weld``.
+        """Constrain a frame of one link to a frame of another, as MuJoCo's ``weld``.
 
-        The solver converges fastest if the frames are where the weld carries most of its load. Collisions of the two
-        links stay as they are; see :meth:`exclude_collision`.
+        The solver converges fastest if the frames are where the weld carries most of its load. Collisions between the
+        two links are not affected, see :meth:`exclude_collision`.
 
         Args:
             name: unique name.
             link_a: first link, or "world".
             link_b: second link, or "world".
             position_a: origin of the frame in link_a [m].
-            orientation_a: its orientation, quaternion xyzw.
-            position_b: origin in link_b [m]; None together with orientation_b: where the frame of link_a is in the
-                initial configuration.
-            orientation_b: orientation in link_b, quaternion xyzw.
-            softness: under MuJoCo's law.
-            torque_scale: what a rotation counts beside a displacement, under that law [m].
+            orientation_a: orientation of the frame in link_a, quaternion xyzw.
+            position_b: origin of the frame in link_b [m]. Default, together with orientation_b: where the frame of
+                link_a is in the initial configuration.
+            orientation_b: orientation of the frame in link_b, quaternion xyzw.
+            softness: softness under MuJoCo's law.
+            torque_scale: weight of rotations relative to displacements under that law [m].
 
         Returns:
-            the name.
+            the name of the constraint.
 
         Raises:
-            ModelError: for a duplicate name, only one of position_b and orientation_b, or values that are not finite.
+            ModelError: for a duplicate name, only one of position_b and orientation_b, and values that are not finite.
         """
         if (position_b is None) != (orientation_b is None):
             raise ModelError(f"constraint '{name}': give both position_b and orientation_b, or neither")
@@ -120,30 +121,30 @@ class Constraints(WorldSpec):
         offset: float = 0.0,
         softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Make a joint follow another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
+        """Couple a joint to another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
 
-        Both move; a force on either acts on both, as through a gear. The initial coordinate of ``joint`` is set to
-        match; :meth:`finalize` refuses rings of followers.
+        A force on either acts on both, as through a gear. The initial coordinate of ``joint`` is set to match; cyclic
+        couplings make :meth:`finalize` raise an error.
 
         Args:
             joint: name of the revolute or prismatic joint that follows.
             other: name of the joint that it follows.
             ratio: coordinate per coordinate of the other.
-            offset: coordinate where the other's is zero [rad or m].
-            softness: under MuJoCo's law.
+            offset: coordinate at which the other's is zero [rad or m].
+            softness: softness under MuJoCo's law.
 
         Returns:
             the name of the joint.
 
         Raises:
-            ModelError: for a joint that follows itself, or another one already; a ratio or offset that is not finite.
+            ModelError: for a joint that follows itself or already follows another, and values that are not finite.
         """
         where = f"coupling of joint '{joint}' with '{other}'"
         require_names(where, joint=joint, other=other)
         if joint == other:
             raise ModelError(f"{where}: a joint can't follow itself")
         if joint in self.couplings:
-            raise ModelError(f"{where}: it follows '{self.couplings[joint].other}' already")
+            raise ModelError(f"{where}: it already follows '{self.couplings[joint].other}'")
         require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
         ratio, offset = number(where, "ratio", ratio), number(where, "offset", offset)
         if not (np.isfinite(ratio) and np.isfinite(offset)):

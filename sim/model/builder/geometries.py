@@ -1,4 +1,4 @@
-"""Shapes of a world: those fixed to links, ground and terrain, and pairs that never touch."""
+"""Shapes of a world: geometries of links, ground and terrain, and excluded pairs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ from warp_kernels import types as codes
 
 
 class Shapes(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` for shapes."""
+    """Methods of :class:`sim.ModelBuilder` for shapes."""
 
     @deprecated_keywords(SURFACE_FIELDS)
     def add_geometry(
@@ -55,31 +55,31 @@ class Shapes(WorldSpec):
         collides: bool = True,
         visible: bool = True,
     ) -> str:
-        """Fix a shape to a link.
+        """Add a shape to a link.
 
         Args:
             link: name of the link, or "world".
             type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid", "heightfield" or "mesh", or
                 its code in :mod:`warp_kernels.types`.
-            name: unique name; made from the link's if left out.
-            size: sphere (radius); capsule and cylinder (radius, half length), along z; box half extents; ellipsoid
-                semi-axes; heightfield (half extent along x, along y, scale of its heights); scale of a mesh along x, y
-                and z. What a shape doesn't have is left out or zero [m].
+            name: unique name. Default: made from the link's.
+            size: size [m]: sphere (radius); capsule and cylinder (radius, half length), along z; box half extents;
+                ellipsoid semi-axes; heightfield (half extent along x, along y, scale of its heights); mesh scale along
+                x, y and z. Omit sizes that a shape doesn't have, or set them to zero.
             position: in the link frame [m].
             orientation: in the link frame, quaternion xyzw.
-            mesh: for a convex mesh, its hull; for a triangle mesh, see :meth:`add_static_mesh`.
-            heights: for a heightfield, see :meth:`add_heightfield`.
+            mesh: mesh whose hull is a convex mesh, or a triangle mesh as of :meth:`add_static_mesh`.
+            heights: heights of a heightfield, see :meth:`add_heightfield`.
             surface: friction, restitution, compliance and collision groups.
             rgba: red, green, blue and opacity, 0 to 1.
-            collides: whether it takes part in contact.
-            visible: whether it is drawn.
+            collides: whether the shape takes part in contact.
+            visible: whether the shape is drawn.
 
         Returns:
-            the name.
+            the name of the geometry.
 
         Raises:
             ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, a mesh or
-                heights that the type doesn't have, or colours outside 0 to 1.
+                heights that the type doesn't have, and colours outside 0 to 1.
         """
         require_names("add_geometry", link=link)
         if name is None:
@@ -140,19 +140,19 @@ class Shapes(WorldSpec):
         collides: bool = True,
         visible: bool = True,
     ) -> str:
-        """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body.
+        """Add the plane z = height. Its restitution is 1 by default, so that the other body decides that of a pair.
 
         Args:
-            height: its height [m].
-            name: its name.
-            orientation: of a slope, quaternion xyzw; its normal is the z axis turned by it.
+            height: height [m].
+            name: name of the plane.
+            orientation: orientation of a slope, quaternion xyzw; its normal is the rotated z axis.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
-            collides: whether it takes part in contact.
-            visible: whether it is drawn.
+            collides: whether the plane takes part in contact.
+            visible: whether the plane is drawn.
 
         Returns:
-            the name.
+            the name of the plane.
 
         Raises:
             ModelError: see :meth:`add_geometry`.
@@ -184,30 +184,30 @@ class Shapes(WorldSpec):
         collides: bool = True,
         visible: bool = True,
     ) -> str:
-        """Add terrain that doesn't move: triangles over a grid of points, solid below.
+        """Add static terrain: triangles over a grid of points, solid below.
 
         The grid is centred on the origin of the terrain's frame. Each cell has two triangles, divided along the
-        diagonal from the corner of smallest x and y to that of largest. Beyond its border there is no ground.
+        diagonal from the corner of smallest x and y to that of largest. There is no ground beyond its border.
 
         Args:
-            heights: heights over the plane z = 0 of that frame [m], [rows, columns] with at least two of each; rows
-                along y, columns along x, both towards the positive side.
+            heights: heights over the plane z = 0 of the terrain's frame [m], [rows, columns] with at least two of each;
+                rows along y, columns along x, both in the positive direction.
             spacing: distance of neighbouring points [m], along x and y if two; give this or ``half_extents``.
-            half_extents: of the whole grid along x and y [m].
-            name: its name.
+            half_extents: half extents of the grid along x and y [m].
+            name: name of the heightfield.
             position: origin of the terrain's frame in the world [m].
-            orientation: of that frame, quaternion xyzw.
+            orientation: orientation of that frame, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
-            collides: whether it takes part in contact.
-            visible: whether it is drawn.
+            collides: whether the terrain takes part in contact.
+            visible: whether the terrain is drawn.
 
         Returns:
-            the name.
+            the name of the heightfield.
 
         Raises:
-            ModelError: for heights that are not finite or not a grid, a spacing or extent that is not positive, or what
-                :meth:`add_geometry` refuses.
+            ModelError: for heights that are not finite or not a grid, a spacing or extent that is not positive, and as
+                :meth:`add_geometry`.
         """
         where = f"geometry '{name}'"
         if (spacing is None) == (half_extents is None):
@@ -247,30 +247,30 @@ class Shapes(WorldSpec):
         collides: bool = True,
         visible: bool = True,
     ) -> str:
-        """Add triangles that don't move, such as a scanned room, a tray or a bowl; they need not be convex.
+        """Add a static triangle mesh, such as a scanned room, a tray or a bowl. It need not be convex.
 
-        Bodies are on the side from which the triangles turn counter-clockwise. Behind them it is solid, as deep as half
-        of a body. The mesh may be closed, or open like terrain: bodies roll off its border. Vertices at one place are
-        joined, and triangles without area are left out.
+        Bodies are on the side from which the triangles are counter-clockwise. Behind it the mesh is solid down to half
+        of a body's size. It may be closed, or open like terrain: bodies roll off its border. Duplicate vertices are
+        merged, and triangles without area are dropped.
 
         Args:
-            vertices: in the mesh's frame [n, 3], m.
-            faces: vertices of each triangle [m, 3].
-            scale: of the vertices, one or [3], positive.
-            name: its name.
+            vertices: vertices in the mesh's frame [n, 3], m.
+            faces: vertex indices of each triangle [m, 3].
+            scale: scale of the vertices, one or [3], positive.
+            name: name of the mesh.
             position: origin of the mesh's frame in the world [m].
-            orientation: of that frame, quaternion xyzw.
+            orientation: orientation of that frame, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
-            collides: whether it takes part in contact.
-            visible: whether it is drawn.
+            collides: whether the mesh takes part in contact.
+            visible: whether the mesh is drawn.
 
         Returns:
-            the name.
+            the name of the mesh.
 
         Raises:
             ModelError: for numbers that aren't finite, faces of unknown vertices, an edge of more than two triangles,
-                triangles beside each other that turn opposite ways, and what :meth:`add_geometry` refuses.
+                neighbouring triangles of opposite orientation, and as :meth:`add_geometry`.
         """
         return self.add_geometry(
             WORLD,
@@ -287,16 +287,18 @@ class Shapes(WorldSpec):
         )
 
     def exclude_collision(self, link_a: str, link_b: str) -> None:
-        """Never let two links collide. Links joined by a joint never do."""
+        """Exclude collisions between two links. Links joined by a joint never collide."""
         require_names("exclude_collision", link_a=link_a, link_b=link_b)
         self.excluded.add(frozenset((link_a, link_b)))
 
     def exclude_group(self, links: Iterable[str]) -> None:
-        """Never let any two of these links collide, as :meth:`exclude_collision` of each pair, in less memory."""
+        """Exclude collisions between any two of these links, as :meth:`exclude_collision` of each pair with less
+        memory.
+        """
         self.excluded_groups.append(frozenset(names_in("exclude_group: links", links)))
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
-        """Never let two geometries collide, while others of their links may."""
+        """Exclude collisions between two geometries, but not between others of their links."""
         geometry_pair(geometry_a, geometry_b)
         self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))
 
@@ -309,7 +311,8 @@ class Shapes(WorldSpec):
         torsional_friction: float = 0.0,
         rolling_friction: float = 0.0,
     ) -> None:
-        """Give two geometries a friction that doesn't follow from theirs. It is no parameter: it has no gradient.
+        """Set the friction of a pair of geometries, instead of combining theirs. It is no parameter and has no
+        gradient.
 
         Args:
             geometry_a: name of one geometry.
@@ -319,7 +322,8 @@ class Shapes(WorldSpec):
             rolling_friction: moment about the tangents per normal force [m].
 
         Raises:
-            ModelError: for one geometry twice, and for a negative friction. ``finalize`` refuses unknown names.
+            ModelError: for a pair of the same geometry, and for a negative friction. ``finalize`` refuses unknown
+                names.
         """
         where = geometry_pair(geometry_a, geometry_b)
         values = {"friction": friction, "torsional_friction": torsional_friction, "rolling_friction": rolling_friction}
@@ -337,19 +341,20 @@ class Shapes(WorldSpec):
         contact_margin: float = 0.0,
         contact_gap: float = 0.0,
     ) -> None:
-        """Give the contacts of two geometries a softness and a margin that don't follow from theirs.
+        """Set softness and margin of the contacts of a pair of geometries, instead of combining theirs.
 
-        They are those of :class:`sim.MujocoContact`, and have no gradient.
+        They apply to :class:`sim.MujocoContact`, and have no gradient.
 
         Args:
             geometry_a: name of one geometry.
             geometry_b: name of another.
-            softness: of their contacts.
-            contact_margin: the distance at which these begin to act [m].
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            softness: softness of the contacts.
+            contact_margin: distance at which contacts become active [m].
+            contact_gap: additional distance at which contacts count for adhesion actuators [m].
 
         Raises:
-            ModelError: for one geometry twice, and for a negative margin or gap. ``finalize`` refuses unknown names.
+            ModelError: for a pair of the same geometry, and for a negative margin or gap. ``finalize`` refuses unknown
+                names.
         """
         where = geometry_pair(geometry_a, geometry_b)
         require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
@@ -359,6 +364,6 @@ class Shapes(WorldSpec):
 
 
 def _ground_surface(surface: Surface) -> Surface:
-    """The surface of what doesn't move: by default its restitution is 1."""
+    """Return the surface of a static geometry, whose restitution is 1 by default."""
     require_type("surface", surface, Surface, "a sim.Surface")
     return surface if surface.restitution is not None else replace(surface, restitution=1.0)

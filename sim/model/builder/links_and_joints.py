@@ -1,4 +1,4 @@
-"""Links, the joints that carry them, named frames, and parts of a world."""
+"""Links, their joints, named frames, and parts of a world."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ from warp_kernels import types as codes
 
 
 class LinksAndJoints(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` that make the tree of links."""
+    """Methods of :class:`sim.ModelBuilder` for the tree of links."""
 
     def add_link(
         self,
@@ -43,28 +43,28 @@ class LinksAndJoints(WorldSpec):
 
         Args:
             name: unique name.
-            mass: mass [kg]; None for a link without inertial data, which kinematics accepts, and dynamics once
-                the parameter ``mass`` gives it one.
+            mass: mass [kg]. None for a link without inertial data: kinematics accepts it, and dynamics once the
+                parameter ``mass`` is set.
             com: centre of mass in the link frame [m].
             inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
-            gravity_compensation: share of the link's weight that a force at its centre of mass bears, 1 for a link that
-                floats: a passive force, as those of springs. If no link of the model has one, not even zero, the model
-                has no such parameter. A link on a fixed joint is not merged into one with another share.
+            gravity_compensation: fraction of the link's weight that a passive force at its centre of mass compensates,
+                1 for a link that floats. If no link has one, not even zero, the model has no such parameter. A link on
+                a fixed joint is not merged into one with another fraction.
             allow_unphysical: accept principal moments that no physical body has, as in many published robot files;
-                :meth:`finalize` still refuses them where they leave a moving body with a negative one.
+                :meth:`finalize` still refuses a moving body with a negative moment.
 
         Returns:
-            the name.
+            the name of the link.
 
         Raises:
-            ModelError: for a duplicate name, a negative mass, values that are not finite, an inertia that is not
+            ModelError: for a duplicate name, a negative mass, values that are not finite, and an inertia that is not
                 symmetric, or (unless allowed) not positive semidefinite or against the triangle inequality.
         """
         check_name(name, self.links, "link")
         if name == WORLD:
-            raise ModelError(f"link '{name}': this name is reserved for the world; choose another")
+            raise ModelError(f"link '{name}': this name is reserved for the world; choose another name")
         if name in self.frames:
-            raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
+            raise ModelError(f"link '{name}': a frame of this name exists already; choose another name")
         where = f"link '{name}'"
         tensor = np.zeros((3, 3)) if inertia is None else as_numbers(f"{where}: inertia", inertia)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
@@ -106,30 +106,29 @@ class LinksAndJoints(WorldSpec):
             name: unique name.
             type: "fixed", "revolute", "continuous", "prismatic", "spherical" or "free".
             child: the link that the joint moves.
-            parent: the link that carries it, or "world". A free joint needs the world.
+            parent: the parent link, or "world". A free joint requires the world.
             position: origin of the joint frame in the parent link [m]; for a free joint, the initial position.
-            orientation: its orientation, quaternion xyzw; for a free joint, the initial orientation.
-            axis: axis of a revolute or prismatic joint in the joint frame, or that of a spherical joint's limits;
+            orientation: orientation of the joint frame, quaternion xyzw; for a free joint, the initial orientation.
+            axis: axis of a revolute or prismatic joint, or of a spherical joint's limits, in the joint frame;
                 normalised here.
-            limits: limits of position, effort and velocity; or a pair of the lower and the upper limit of a revolute or
-                prismatic joint [rad or m].
+            limits: limits of position, effort and velocity; or lower and upper limit of a revolute or prismatic joint
+                [rad or m].
             spring: spring and viscous damper.
             armature: rotor inertia [kg m^2 or kg].
             friction_loss: dry friction [N m or N].
-            friction_softness: of the dry friction, under :class:`sim.MujocoContact`.
-            kinematic: the motion of the joint is prescribed. Its entries of qd keep the values that the state has at
-                the beginning of a step, whatever forces act; q is integrated from them, as for other joints. So the
-                body pushes, lifts and carries others at that velocity. With type "fixed" the body stands still in every
-                step, at a pose that may differ between worlds: the parameter ``joint_placement``, as of MuJoCo's
-                ``mocap`` bodies; the link is not merged into its parent.
-            q0: initial coordinates, of a revolute or prismatic joint one number; default zero, brought inside the
-                limits.
+            friction_softness: softness of the dry friction, under :class:`sim.MujocoContact`.
+            kinematic: prescribe the motion of the joint. Its entries of qd keep the values of the state at the
+                beginning of a step, whatever forces act; q is integrated from them, as for other joints. The body
+                pushes, lifts and carries others at that velocity. With type "fixed" the body doesn't move within a
+                step, and its pose may differ between worlds (parameter ``joint_placement``), as of MuJoCo's ``mocap``
+                bodies; the link is not merged into its parent.
+            q0: initial coordinates, one number for a revolute or prismatic joint. Default: zero, clamped to the limits.
 
         Returns:
-            the name.
+            the name of the joint.
 
         Raises:
-            ModelError: for a duplicate name, an unknown type, a zero axis, negative or non-finite properties, or
+            ModelError: for a duplicate name, an unknown type, a zero axis, negative or non-finite properties, and
                 properties that the joint type doesn't have.
         """
         check_name(name, self.joints, "joint")
@@ -138,7 +137,7 @@ class LinksAndJoints(WorldSpec):
         kind = joint_type(name, type)
         code = kind.code
         if code == codes.FREE and parent != WORLD:
-            raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
+            raise ModelError(f"{where}: a free joint requires parent='world', but parent is '{parent}'")
         unit_axis = finite(f"{where}: axis", axis, (3,))
         limits = limits_of(where, limits)
         require_type(f"{where}: spring", spring, Spring, "a sim.Spring")
@@ -146,7 +145,8 @@ class LinksAndJoints(WorldSpec):
             unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if type == "continuous" and not (limits.lower == -np.inf and limits.upper == np.inf):
             raise ModelError(
-                f"{where}: a continuous joint has no limits {limits.lower!r} and {limits.upper!r}; make it revolute"
+                f"{where}: a continuous joint can't have limits {limits.lower!r} and {limits.upper!r}; use type "
+                "'revolute'"
             )
         spec = JointSpec(
             name=name,
@@ -184,11 +184,11 @@ class LinksAndJoints(WorldSpec):
     def add_frame(
         self, name: str, link: str, position: Vector = (0.0, 0.0, 0.0), orientation: Vector = IDENTITY_QUATERNION
     ) -> str:
-        """Name a frame fixed to a link. Every link already is a frame of its own name."""
+        """Add a named frame on a link. Every link already is a frame of its own name."""
         check_text(name, "a frame")
         require_names(f"frame '{name}'", link=link)
         if name in self.frames or name in self.links:
-            raise ModelError(f"frame '{name}': a frame or link of this name exists already")
+            raise ModelError(f"frame '{name}': a frame or link of this name exists already; choose another name")
         self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))
         return name
 

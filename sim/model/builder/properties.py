@@ -1,4 +1,4 @@
-"""Properties of geometries, joints, tendons and actuators that the builder takes together, as frozen dataclasses."""
+"""Properties of geometries, joints, tendons and actuators, grouped as frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -17,30 +17,29 @@ from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
 class Surface:
     """Contact properties of a geometry: friction, restitution, compliance and collision groups.
 
-    One surface may serve many geometries; :func:`dataclasses.replace` changes some of its values. The first six are
+    Several geometries may share one surface; :func:`dataclasses.replace` changes some of its values. The first six are
     also parameters of the model, with gradients: ``friction``, ``restitution``, ``torsional_friction``,
     ``rolling_friction``, ``contact_stiffness`` and ``contact_damping``.
 
     Attributes:
         friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
         restitution: 0 to 1; a pair uses the product of the two. Default: 0 on a link and in
-            :meth:`sim.ModelBuilder.add_geometry`; 1 for a ground, a heightfield and a static mesh, which leaves that of
-            a pair to the other body.
+            :meth:`sim.ModelBuilder.add_geometry`; 1 for a ground, a heightfield and a static mesh, so that the other
+            body decides.
         torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
         rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
-        stiffness: stiffness in contact [N/m], infinite for hard contact; those of a pair are in series.
-        damping: damping in contact [N s/m] of a compliant geometry.
-        friction_rule: "product"; or "maximum", as in MuJoCo: of two geometries that both have it, a pair uses the
-            larger friction, torsional and rolling friction.
-        priority: of two geometries with different ones, that with the higher alone decides the friction, torsional and
-            rolling friction of the pair.
-        softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow. Of two geometries that
-            with the higher priority decides, or both by their mix.
-        softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
-        margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
-        gap: how far beyond that they count for actuators that pull at contacts [m]; likewise.
+        stiffness: contact stiffness [N/m], infinite for hard contact; the two of a pair are in series.
+        damping: contact damping [N s/m] of a compliant geometry.
+        friction_rule: "product"; or "maximum", as in MuJoCo: if both geometries have it, a pair uses the larger
+            friction, torsional and rolling friction.
+        priority: the geometry of higher priority alone decides the friction, torsional and rolling friction of a pair.
+        softness: softness of contacts under :class:`sim.MujocoContact`, to which the next three apply, too. The
+            geometry of higher priority decides, otherwise a mix.
+        softness_mix: weight of this softness in the mix; MuJoCo's ``solmix``.
+        margin: distance at which contacts become active [m]; a pair uses the sum of the two.
+        gap: additional distance at which contacts count for adhesion actuators [m]; likewise.
         group: bits of the groups that the geometry belongs to.
-        mask: bits of the groups that it collides with; both sides must agree.
+        mask: bits of the groups that the geometry collides with; both sides must agree.
 
     Raises:
         ModelError: for values that are negative or not finite, a restitution outside 0 to 1, an unknown friction rule,
@@ -89,22 +88,22 @@ class Surface:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a joint or a tendon, and how they act.
+    """Limits of a joint or a tendon, with their margin, compliance and softness.
 
-    Tendons have ``lower``, ``upper``, ``margin`` and ``softness`` alone.
+    Tendons have only ``lower``, ``upper``, ``margin`` and ``softness``.
 
     Attributes:
-        lower: lower limit of a revolute or prismatic joint [rad or m], or least length of a tendon [m].
-        upper: upper limit, or greatest length.
-        swing: of a spherical joint, largest angle between its axis and the axis that the child carries [rad].
-        twist: of a spherical joint, largest angle by which the child turns about the axis, either way [rad].
-        rotation: of a spherical joint, largest angle by which the child turns about whichever axis [rad].
-        effort: largest driving force [N m or N]: the default force limit of the joint's actuators.
-        velocity: largest speed [rad/s or m/s]; stored, not enforced.
+        lower: lower limit of a revolute or prismatic joint [rad or m], or minimum length of a tendon [m].
+        upper: upper limit, or maximum length.
+        swing: maximum angle of a spherical joint between its axis and the same axis of the child [rad].
+        twist: maximum rotation of a spherical joint about its axis, in either direction [rad].
+        rotation: maximum rotation of a spherical joint about any axis [rad].
+        effort: maximum driving force [N m or N]: the default force limit of the joint's actuators.
+        velocity: maximum speed [rad/s or m/s]; stored, not enforced.
         margin: distance before a limit at which it becomes active [rad or m], as MuJoCo's margin.
         stiffness: stiffness of the limits [N m/rad or N/m], infinite for hard ones; the parameter ``limit_stiffness``.
         damping: damping of compliant limits [N m s/rad or N s/m]; the parameter ``limit_damping``.
-        softness: of the limits, under :class:`sim.MujocoContact`.
+        softness: softness of the limits, under :class:`sim.MujocoContact`.
 
     Raises:
         ModelError: for crossed limits, angles that are not positive or above pi, negative values, and damping without a
@@ -154,18 +153,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Spring:
-    """A spring and a damper, of a joint or a tendon.
+    """Spring and damper of a joint or a tendon.
 
     Attributes:
-        stiffness: stiffness [N m/rad or N/m], for joints of revolute and prismatic ones only. For a tendon two or three
+        stiffness: stiffness [N m/rad or N/m], for revolute and prismatic joints only. For a tendon, two or three
             numbers are coefficients of the stretch, its square [N/m^2] and its cube [N/m^3], as in MuJoCo 4.
         damping: viscous damping [N m s/rad or N s/m]; for a tendon likewise, with the signed square of the velocity.
-        rest: where the spring is at rest: a position [rad or m], or a length or the ends of a range [m] of a tendon.
-            Default: the position zero; the length in the initial configuration.
+        rest: rest position [rad or m] of a joint; rest length, or ends of a range of rest lengths [m], of a tendon.
+            Default: zero for a joint, the length in the initial configuration for a tendon.
 
     Raises:
-        ModelError: for values that are negative or not finite, and a range whose first number is greater than the
-            second.
+        ModelError: for values that are negative or not finite, and a range whose first number exceeds the second.
 
     Example:
         >>> import sim
@@ -208,7 +206,7 @@ class Gains:
         gain: force per unit of input of an "affine" actuator.
         offset: force of an "affine" actuator with zero input, at position zero and at rest [N m or N].
         kp_per_input: increase of kp per unit of input of an "affine" actuator.
-        kd_per_input: likewise of kd: a damper whose strength is its input.
+        kd_per_input: increase of kd per unit of input, for a damper that the input controls.
 
     Raises:
         ModelError: for values that aren't finite, and a negative kp or kd.
@@ -250,8 +248,8 @@ class Activation:
         kind: "integrator", whose rate is u; "filter", whose rate is (u - w) / time_constant, in explicit steps;
             "filterexact", likewise, in exact steps; or "none" for no state.
         time_constant: time constant of a filter [s].
-        range: least and greatest state, to which it is clamped after each step.
-        early: whether the force is that of the state after the step.
+        range: minimum and maximum state, to which it is clamped after each step.
+        early: whether the force uses the state after the step.
 
     Raises:
         ModelError: for an unknown kind, a filter without a time constant, a range that is empty, and what the kind
@@ -319,11 +317,11 @@ GROUPS: dict[str, type] = {
 
 
 def in_groups(fields: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of the builder with flat properties put into their dataclasses.
+    """Return arguments of the builder with flat properties grouped into dataclasses.
 
     Args:
         fields: ``SURFACE_FIELDS``, ``JOINT_FIELDS``, ``TENDON_FIELDS`` or ``ACTUATOR_FIELDS``.
-        values: properties by the names in ``fields``, and other arguments, which stay as they are.
+        values: properties by the names in ``fields``, and other arguments, which are returned unchanged.
 
     Raises:
         ModelError: for values that the dataclasses refuse.
@@ -337,12 +335,12 @@ def in_groups(fields: Mapping[str, str], values: Mapping[str, Any]) -> dict[str,
 
 
 def limits_of(where: str, given: Limits | tuple[float, float]) -> Limits:
-    """Return limits, which may be given as a pair of the lower and the upper one. Raises ModelError for others."""
+    """Return limits, given as such or as lower and upper limit. Raises ModelError for other types."""
     return given if isinstance(given, Limits) else Limits(*two_numbers(where, "limits", given))
 
 
 def _set_number(record: object, where: str, label: str) -> float:
-    """Make a field of a frozen record a float, and return it. Raises ModelError for what isn't one number."""
+    """Convert a field of a frozen record to float, and return it. Raises ModelError unless it is one number."""
     value = number(where, label, getattr(record, label))
     object.__setattr__(record, label, value)
     return value
@@ -353,12 +351,12 @@ def _set_not_negative(record: object, where: str, label: str) -> None:
 
 
 def _set_compliance(record: Surface | Limits, where: str, what: str) -> None:
-    """Refuse a stiffness that is not positive, and damping of what is hard."""
+    """Raise ModelError for a stiffness that is not positive, and for damping without stiffness."""
     stiffness = _set_number(record, where, "stiffness")
     if not stiffness > 0.0:
         raise ModelError(f"{where}: stiffness is {stiffness}; it must be positive, infinite for hard {what}")
     if record.damping and np.isinf(stiffness):
-        raise ModelError(f"{where}: damping is for compliant {what}; give stiffness too")
+        raise ModelError(f"{where}: damping requires compliant {what}; give stiffness too")
 
 
 DEFAULT_SURFACE, NO_LIMITS, NO_SPRING = Surface(), Limits(), Spring()

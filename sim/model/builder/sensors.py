@@ -10,7 +10,7 @@ from sim.model.specs import WORLD, Vector, WorldSpec
 
 
 class Sensors(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` for sensors."""
+    """Methods of :class:`sim.ModelBuilder` for sensors."""
 
     def add_sensor(
         self,
@@ -38,45 +38,44 @@ class Sensors(WorldSpec):
           "tendon_limit_velocity" and "tendon_limit_force";
         - of frames and links "frame_position", "frame_orientation", "frame_x_axis", "frame_y_axis", "frame_z_axis",
           "frame_linear_velocity", "frame_angular_velocity", "frame_linear_acceleration", "frame_angular_acceleration",
-          "accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", the distance along the frame's z axis
-          to the nearest geometry that isn't on its own link, -1 for none, "touch", the sum of normal forces in a zone,
-          "inside", 1 where the frame's origin is in a zone around the reference and else 0, "camera_projection", where
-          a camera at the reference sees that origin [px], and "force" and "torque", what the link that carries the
-          frame's link does to it through their joint, about the frame's origin and along its axes;
-        - of a link with all that it carries "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
+          "accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder" (distance along the frame's z axis to
+          the nearest geometry that isn't on its link, -1 for none), "touch" (sum of normal forces in a zone), "inside"
+          (1 if the frame's origin is in a zone around the reference, otherwise 0), "camera_projection" (pixel
+          coordinates of that origin in a camera at the reference [px]), and "force" and "torque" (reaction of the
+          parent link on the frame's link through their joint, about the frame's origin and along its axes);
+        - of a link with all its descendants "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
         - of the world "potential_energy", "kinetic_energy" and "clock";
 
         and those of :meth:`add_contact_sensor`, :meth:`add_distance_sensor` and :meth:`add_range_sensor`.
 
-        The position of a limit is the distance to the nearest limit less the margin within which it acts, zero farther
-        away; its velocity is the rate of that distance there. "touch", "force", "torque" and the forces of limits are
-        measured by a simulator that has their names among its ``contact_sensors``. A contact counts for a touch sensor
-        where it lies in the zone, or where the way out of the body along its normal leads through the zone. For
-        "force" and "torque" a link behind a fixed joint stays a link of its own.
+        The position of a limit is the distance to the nearest limit minus the limit's margin, or zero if that is
+        positive; its velocity is the rate of that distance. "touch", "force", "torque" and limit forces are measured by
+        a simulator with their names in ``contact_sensors``. A contact counts for a touch sensor if it is in the zone,
+        or if the ray out of the body along its normal crosses the zone. For "force" and "torque" a link on a fixed
+        joint is not merged.
 
         Args:
             name: unique name.
-            kind: what it measures.
-            target: the joint, actuator, tendon, frame or link that it looks at; left out for the whole world.
-            reference: for positions, orientations, axes and velocities of frames, the frame in which they are measured;
-                the frame of the zone in which something is inside; a camera, which looks along its -z axis, with x to
-                the right and y up.
-            lower, upper: what it gives is held between them.
-            magnetic_field: of the world, for a magnetometer; MuJoCo's (0, -0.5, 0) where it isn't given.
-            zone: shape of a zone around the frame's origin, of a touch sensor or of one of what is inside: "sphere",
-                "capsule", "ellipsoid", "cylinder" or "box".
-            zone_size: its size [m]: a radius; radius and half length along z of a capsule or cylinder; three half
-                lengths.
+            kind: measured quantity.
+            target: joint, actuator, tendon, frame or link that is measured; omitted for the whole world.
+            reference: frame relative to which positions, orientations, axes and velocities of frames are measured;
+                frame of the zone of "inside"; camera, which looks along its -z axis, with x to the right and y up.
+            lower, upper: bounds to which readings are clamped.
+            magnetic_field: magnetic field of the world, for a magnetometer. Default: MuJoCo's (0, -0.5, 0).
+            zone: shape of the zone of "touch", around the frame's origin, or of "inside", around the reference:
+                "sphere", "capsule", "ellipsoid", "cylinder" or "box".
+            zone_size: size of the zone [m]: a radius; radius and half length along z of a capsule or cylinder; three
+                half lengths.
             geometries: names of the geometries whose contacts a touch sensor counts.
-            image: of a camera, its focal lengths along x and y and the centre of the picture, x to the right and y
-                down [px].
+            image: intrinsics of a camera: focal lengths along x and y, and the centre of the picture, x to the right
+                and y down [px].
 
         Returns:
-            the name.
+            the name of the sensor.
 
         Raises:
-            ModelError: for a duplicate name, an unknown kind, a target or reference that isn't there or doesn't fit the
-                kind, and an empty range.
+            ModelError: for a duplicate name, an unknown kind, a target or reference that doesn't exist or doesn't fit
+                the kind, and an empty range.
         """
         record = Sensor(
             name, kind, target, reference, lower, upper, _numbers(magnetic_field), zone, _numbers(zone_size),
@@ -99,41 +98,42 @@ class Sensors(WorldSpec):
         lower: float = float("-inf"),
         upper: float = float("inf"),
     ) -> str:
-        """Add a sensor of contacts, MuJoCo's ``contact``, which :class:`sim.torch.Sensors` reads along a rollout.
+        """Add a contact sensor, MuJoCo's ``contact``, which :class:`sim.torch.Sensors` reads along a rollout.
 
-        It is measured by a simulator that has its name among its ``contact_sensors``. Of each contact it gives, in the
-        order of ``readings``,
+        It is measured by a simulator with its name in ``contact_sensors``. Of each contact it returns, in the order of
+        ``readings``,
 
-        - "found": how many contacts there are, at the first ones that it has room for; 0 for those that there aren't,
-          whose other numbers are 0 too;
+        - "found": number of contacts, in the slots in use; unused slots are 0, as are their other readings;
         - "force" and "torque": on the second geometry, along the contact's axes: the normal from the first to the
-          second geometry and two tangents [N, N m];
-        - "distance": between the surfaces, negative where they overlap [m];
-        - "position": midway between them, "normal" and "tangent", the first one: in the world;
-        - "linear_velocity" and "angular_velocity": of the second geometry beside the first, at the contact, along its
-          axes [m/s, rad/s].
+          second geometry, and two tangents [N, N m];
+        - "distance": signed distance between the surfaces, negative in penetration [m];
+        - "position": midpoint between the surfaces, "normal", and "tangent", the first tangent; in the world;
+        - "linear_velocity" and "angular_velocity": velocity of the second geometry relative to the first, at the
+          contact, along its axes [m/s, rad/s].
 
-        With the choice "net" a single contact stands for all: its axes are the world's, its force is their sum, its
-        position their mean weighted by forces, and its torque the one about it; its distance is 0. Under MuJoCo's law
-        all contacts within their margins count, with hard contact those that push or overlap.
+        The choice "net" combines all contacts into one along the world's axes: the sum of the forces, their mean
+        position weighted by forces, and the torque about it; its distance is 0. Under MuJoCo's law all contacts within
+        their margins count, with hard contact those with force or penetration.
 
         Args:
             name: unique name.
-            readings: what it reads of each contact.
-            geometries: names of the first geometries; None for any.
-            against: names of the second ones; None for any. Without either, the order is MuJoCo's: by types and places.
-            choice: "first" for the first ones found, "nearest" for those of the least distance, "strongest" for those
-                of the greatest force, or "net".
-            most: how many contacts it reads.
-            frame: of the zone.
-            zone, zone_size: as of :meth:`add_sensor`: contacts with a position inside count. None for all.
-            lower, upper: what it gives is held between them.
+            readings: quantities that are read of each contact.
+            geometries: names of the first geometries. Default: any.
+            against: names of the second geometries. Default: any. If both are omitted, MuJoCo's order of types and
+                indices decides which geometry is first.
+            choice: contacts that are read: "first" for the first ones found, "nearest" for those of smallest distance,
+                "strongest" for those of largest force, or "net".
+            most: number of contact slots.
+            frame: frame of the zone.
+            zone, zone_size: as for :meth:`add_sensor`; only contacts with a position inside count. Default: all
+                contacts.
+            lower, upper: bounds to which readings are clamped.
 
         Returns:
-            the name.
+            the name of the sensor.
 
         Raises:
-            ModelError: for a duplicate name, readings and choices that there aren't, and an unknown frame or geometry.
+            ModelError: for a duplicate name, and for an unknown reading, choice, frame or geometry.
 
         Example:
             >>> import sim
@@ -160,22 +160,23 @@ class Sensors(WorldSpec):
         against: Sequence[str],
         reach: float = float("inf"),
     ) -> str:
-        """Add a sensor of how far two geometries are apart, which :class:`sim.torch.Sensors` reads along a rollout.
+        """Add a distance sensor of geometries, which :class:`sim.torch.Sensors` reads along a rollout.
 
-        It looks at the two that are nearest to each other, one of each list.
+        It measures the nearest pair with one geometry of each list.
 
         Args:
             name: unique name.
-            kind: "geometry_distance", negative where they overlap [m]; "geometry_points", the nearest points on both
-                [m]; or "geometry_normal", the unit vector from the first of these points to the second; in the world.
-            geometries, against: names of both sides.
-            reach: where they are farther apart [m], the distance is this, and normal and points are zero.
+            kind: "geometry_distance" for the signed distance, negative in penetration [m]; "geometry_points" for the
+                nearest points on both [m]; or "geometry_normal" for the unit vector from the first point to the second;
+                in the world.
+            geometries, against: names of the geometries on both sides.
+            reach: maximum distance [m]; beyond it the distance is this, and normal and points are zero.
 
         Returns:
-            the name.
+            the name of the sensor.
 
         Raises:
-            ModelError: for a duplicate name, an unknown kind or geometry, and no geometries on a side.
+            ModelError: for a duplicate name, an unknown kind or geometry, and an empty side.
 
         Example:
             >>> import sim
@@ -205,27 +206,27 @@ class Sensors(WorldSpec):
     ) -> str:
         """Add a rangefinder with one ray along the z axis of a frame, or one for each pixel of a camera.
 
-        Rays pass through the link of the frame. Of each ray it gives, in the order of ``readings``, the upper row of
-        pixels first,
+        Rays ignore the link of the frame. Of each ray, row by row from the top of the image, it returns, in the order
+        of ``readings``,
 
-        - "distance": to the nearest geometry, -1 for none [m], and "depth": the same along the camera's axis;
-        - "direction", "point" and "normal": of the ray, where it ends, and of the surface there; zeros for none;
-        - "origin": where it begins; all in the world.
+        - "distance": distance to the nearest geometry, -1 for none [m], and "depth": the same along the camera's axis;
+        - "direction", "point" and "normal": direction of the ray, hit point, and normal of the surface; zeros for none;
+        - "origin": start of the ray; all in the world.
 
         Args:
             name: unique name.
             frame: the frame or link; a camera looks along its -z axis, with x to the right and y up.
-            readings: what it reads of each ray.
-            image: of a camera, its focal lengths along x and y and the centre of the picture, x to the right and y
-                down from its corner [px].
-            pixels: of a camera, numbers of columns and rows.
-            lower, upper: what it gives is held between them.
+            readings: quantities that are read of each ray.
+            image: intrinsics of a camera: focal lengths along x and y, and the centre of the picture, x to the right
+                and y down from its corner [px].
+            pixels: number of columns and rows of a camera.
+            lower, upper: bounds to which readings are clamped.
 
         Returns:
-            the name.
+            the name of the sensor.
 
         Raises:
-            ModelError: for a duplicate name, an unknown frame or reading, and an image without pixels or the reverse.
+            ModelError: for a duplicate name, an unknown frame or reading, and only one of image and pixels.
 
         Example:
             >>> import sim
@@ -247,5 +248,5 @@ def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _numbers(given: Sequence[float] | Vector | None) -> Any:
-    """As a tuple, for a record that can't change; what isn't a vector of numbers is refused when it is placed."""
+    """Return a vector as a tuple, for a frozen record; anything else is refused by :func:`place_sensor`."""
     return tuple(given) if isinstance(given, Iterable) else given

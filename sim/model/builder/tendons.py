@@ -18,7 +18,7 @@ from sim.model.tendons import TendonCouplingSpec, TendonSpec, TendonWrap
 
 
 class Tendons(WorldSpec):
-    """The methods of :class:`sim.ModelBuilder` for tendons."""
+    """Methods of :class:`sim.ModelBuilder` for tendons."""
 
     @deprecated_keywords(TENDON_FIELDS)
     def add_fixed_tendon(
@@ -32,23 +32,23 @@ class Tendons(WorldSpec):
         friction_loss: float = 0.0,
         friction_softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Add a tendon whose length is a sum of joint coordinates with coefficients, as MuJoCo's ``fixed``.
+        """Add a tendon whose length is a linear combination of joint coordinates, as MuJoCo's ``fixed``.
 
-        Its spring and damper act with the length and the velocity at the beginning of a step. Its limits and its dry
-        friction are constraints, and may act on joints that lie on at most two paths from the root of a tree.
+        Its spring and damper are explicit, that is, act with the length and velocity at the beginning of a step. Its
+        limits and dry friction are constraints, and may act on joints on at most two paths from the root of a tree.
 
         Args:
             name: unique name.
             joints: coefficients [m/rad or 1] of revolute and prismatic joints by name.
-            limits: least and greatest length, with their margin and softness; or a pair of the two [m].
-            spring: spring and damper; it rests at a length or in a range of lengths.
-            armature: inertia that the length's velocity sets in motion, such as of a spinning rotor [kg]. Only for a
-                tendon whose joints lie on one path from the root of a tree, and that lies around nothing.
+            limits: minimum and maximum length, with margin and softness; or a pair of the two lengths [m].
+            spring: spring and damper, with a rest length or a range of rest lengths.
+            armature: inertia of the tendon's length, such as of a spinning rotor [kg]. Only for a tendon without wraps
+                whose joints are on one path from the root of a tree.
             friction_loss: dry friction [N].
-            friction_softness: of the dry friction, under MuJoCo's law.
+            friction_softness: softness of the dry friction, under MuJoCo's law.
 
         Returns:
-            the name.
+            the name of the tendon.
 
         Raises:
             ModelError: for a duplicate name, no joints, values that are negative or not finite, and properties that
@@ -57,7 +57,7 @@ class Tendons(WorldSpec):
         where = f"tendon '{name}'"
         require_type(f"{where}: joints", joints, Mapping, "a dictionary from names of joints to coefficients")
         if not joints:
-            raise ModelError(f"{where}: it needs at least one joint")
+            raise ModelError(f"{where}: give at least one joint")
         coefficients = {
             joint: number(where, f"the coefficient of joint '{joint}'", coefficient)
             for joint, coefficient in joints.items()
@@ -85,21 +85,21 @@ class Tendons(WorldSpec):
         friction_loss: float = 0.0,
         friction_softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Add a tendon that runs from point to point, straight or around something, as MuJoCo's ``spatial``.
+        """Add a tendon through points of links, straight or around wraps, as MuJoCo's ``spatial``.
 
         Args:
             name: unique name.
-            path: links, or "world", with points in them [m], and between two of them a :class:`sim.TendonWrap` that the
-                tendon lies around. A number is a pulley: the tendon begins anew, and what follows counts in the length
-                divided by that number.
-            limits: and all others as for :meth:`add_fixed_tendon`.
+            path: points as pairs of a link, or "world", and a position in it [m]; between two points a
+                :class:`sim.TendonWrap` that the tendon wraps around. A number is the divisor of a pulley: a new branch
+                of the tendon begins, whose length counts divided by that number.
+            limits: this and the others as for :meth:`add_fixed_tendon`.
 
         Returns:
-            the name.
+            the name of the tendon.
 
         Raises:
-            ModelError: as :meth:`add_fixed_tendon`; for fewer than two points in a row, a wrap that isn't between two
-                points, and a divisor or a radius that is not positive.
+            ModelError: as :meth:`add_fixed_tendon`; for fewer than two points in a branch, a wrap that isn't between
+                two points, and a divisor or a radius that is not positive.
         """
         where = f"tendon '{name}'"
         return self._add_tendon(
@@ -121,23 +121,24 @@ class Tendons(WorldSpec):
         reference: tuple[float, float] | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Tie the length of a tendon to that of another, or hold it, as MuJoCo's equality constraint ``tendon``.
+        """Couple the length of a tendon to that of another, or fix it, as MuJoCo's equality constraint ``tendon``.
 
-        With lengths l counted from their references, l = p0 + p1 l_other + p2 l_other^2 + p3 l_other^3 + p4 l_other^4.
+        With lengths l relative to their references, l = p0 + p1 l_other + p2 l_other^2 + p3 l_other^3 + p4 l_other^4.
 
         Args:
             name: unique name among constraints.
             tendon: name of the tendon.
-            other: name of the tendon that it follows; None to hold its length at the reference plus p0.
-            polynomial: the five numbers p.
-            reference: lengths of both that count as zero [m]; None for those in the initial configuration.
-            softness: under MuJoCo's law.
+            other: name of the tendon that it follows. Default: none; its length is then fixed at the reference plus p0.
+            polynomial: the five coefficients p.
+            reference: reference lengths of both [m]. Default: those in the initial configuration.
+            softness: softness under MuJoCo's law.
 
         Returns:
-            the name.
+            the name of the constraint.
 
         Raises:
-            ModelError: for a duplicate name, an unknown tendon, one that follows itself, numbers that are not finite.
+            ModelError: for a duplicate name, an unknown tendon, one that follows itself, and numbers that are not
+                finite.
         """
         where = f"constraint '{name}'"
         check_name(name, self.anchors.keys() | self.tendon_couplings.keys(), "constraint")
@@ -168,7 +169,7 @@ class Tendons(WorldSpec):
 
 
 def _of_spring(where: str, spring: Spring) -> dict[str, Any]:
-    """Spring and damper of a :class:`TendonSpec`."""
+    """Return spring and damper of a :class:`TendonSpec`."""
     require_type(f"{where}: spring", spring, Spring, "a sim.Spring")
     found: dict[str, Any] = {"rest": (spring.rest,) * 2 if isinstance(spring.rest, float) else spring.rest}
     for label, given in (("stiffness", spring.stiffness), ("damping", spring.damping)):
@@ -179,11 +180,11 @@ def _of_spring(where: str, spring: Spring) -> dict[str, Any]:
 
 
 def _of_limits(where: str, given: Limits | tuple[float, float]) -> dict[str, Any]:
-    """Limits of a :class:`TendonSpec`; raises ModelError for those that only joints have."""
+    """Return limits of a :class:`TendonSpec`; raise ModelError for limits that only joints have."""
     limits = limits_of(where, given)
     for label in ("swing", "twist", "rotation", "effort", "velocity", "stiffness", "damping"):
         if getattr(limits, label) != getattr(NO_LIMITS, label):
-            raise ModelError(f"{where}: limits.{label} is for joints; a tendon has none, leave it out")
+            raise ModelError(f"{where}: tendons have no limits.{label}; remove it")
     return {
         "lower": limits.lower, "upper": limits.upper, "limit_margin": limits.margin, "limit_softness": limits.softness,
     }  # fmt: skip
@@ -192,8 +193,8 @@ def _of_limits(where: str, given: Limits | tuple[float, float]) -> dict[str, Any
 def _branches(
     where: str, path: Sequence[tuple[str, Vector] | TendonWrap | float]
 ) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
-    """What lies between pulleys, each with its divisor."""
-    require_type(f"{where}: path", path, Sequence, "a list of points, what lies between them, and pulleys")
+    """Return the branches between pulleys, each with its divisor."""
+    require_type(f"{where}: path", path, Sequence, "a list of points, wraps and pulleys")
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for step in path:
         if isinstance(step, TendonWrap):
@@ -209,9 +210,9 @@ def _branches(
     for _, steps in branches:
         points = [isinstance(step, tuple) for step in steps]
         if sum(points) < 2:
-            raise ModelError(f"{where}: it needs at least two points in a row")
+            raise ModelError(f"{where}: give at least two points in each branch")
         if not (points[0] and points[-1] and all(a or b for a, b in pairwise(points))):
-            raise ModelError(f"{where}: what it lies around must stand between two of its points")
+            raise ModelError(f"{where}: a wrap must be between two points of the tendon")
     return branches
 
 
@@ -220,8 +221,8 @@ def _point(where: str, step: tuple[str, Vector]) -> tuple[str, np.ndarray]:
 
 
 def _wrap(where: str, wrap: TendonWrap) -> TendonWrap:
-    """It, checked; raises ModelError."""
-    where = f"{where}: what it lies around on link '{wrap.link}'"
+    """Return a wrap, checked; raises ModelError."""
+    where = f"{where}: wrap on link '{wrap.link}'"
     if not is_positive(wrap.radius):
         raise ModelError(f"{where}: radius is {wrap.radius!r}; it must be positive")
     axis = None if wrap.axis is None else finite(f"{where}: axis", wrap.axis, (3,))

@@ -1,4 +1,4 @@
-"""From the description of a world to its model, see :func:`sim.model.compile.compiler.compile_model`."""
+"""Compilation of a world's description into a model, see :func:`sim.model.compile.compiler.compile_model`."""
 
 from sim.model.compile.compiler import compile_model
 

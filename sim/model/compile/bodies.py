@@ -1,4 +1,4 @@
-"""The links that a model keeps: their order in the trees, and the masses of what is welded to each."""
+"""Links of a model: their order in the trees, and the masses of links welded to each."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,13 +11,13 @@ from sim.model.poses import IDENTITY, compose
 from sim.model.specs import WORLD, JointSpec, LinkSpec, WorldSpec
 from warp_kernels import types as codes
 
-# For every name of a link, the index of the body that it belongs to (-1 is the world) and its pose there [7].
+# Index of the body that each named link belongs to (-1 is the world), and its pose there [7].
 Homes = dict[str, tuple[int, np.ndarray]]
 
 
 @dataclass
 class Body:
-    """A link of the model to be, with what was merged into it."""
+    """A link of the model, with the links merged into it."""
 
     name: str
     joint: JointSpec
@@ -30,7 +30,7 @@ class Body:
 
 
 def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
-    """The joint that carries each link. Raises ModelError for unknown links, and for links with no joint or two."""
+    """Return the joint of each link. Raises ModelError for unknown links, and for links without or with two joints."""
     joint_of: dict[str, JointSpec] = {}
     for joint in world.joints.values():
         if joint.child not in world.links:
@@ -40,7 +40,7 @@ def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
         if joint.child in joint_of:
             raise ModelError(
                 f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; "
-                "a link has one joint, close the loop with add_point_constraint or add_weld_constraint"
+                "remove one, or close the loop with add_point_constraint or add_weld_constraint"
             )
         joint_of[joint.child] = joint
     for link in world.links:
@@ -50,11 +50,11 @@ def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
 
 
 def depth_first(world: WorldSpec) -> list[str]:
-    """The links, each before those that it carries. Raises ModelError for a cycle of joints."""
+    """Return the links, each after its parent. Raises ModelError for a cycle of joints."""
     children: dict[str, list[str]] = {name: [] for name in (WORLD, *world.links)}
     for joint in world.joints.values():
         children[joint.parent].append(joint.child)
-    # Trees stand in the order in which their root links were added, children in the order of their joints.
+    # Trees are in the order in which their root links were added, children in the order of their joints.
     position = {name: number for number, name in enumerate(world.links)}
     order: list[str] = []
     stack = sorted(children[WORLD], key=lambda name: position[name], reverse=True)
@@ -66,7 +66,8 @@ def depth_first(world: WorldSpec) -> list[str]:
         reached = set(order)
         loop = [link for link in world.links if link not in reached]
         raise ModelError(
-            f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world"
+            f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle without the world; connect one "
+            "of them to it"
         )
     return order
 
@@ -74,14 +75,14 @@ def depth_first(world: WorldSpec) -> list[str]:
 def merge_links(
     world: WorldSpec, joint_of: dict[str, JointSpec], order: list[str], collapse_fixed: bool
 ) -> tuple[list[Body], Homes]:
-    """The links that the model keeps, and where every link of the description went.
+    """Return the links that the model keeps, and the body of every link of the description.
 
     Args:
         world: the description.
-        joint_of: the joint that carries each link.
-        order: the links, each before those that it carries.
-        collapse_fixed: merge what is behind a fixed joint into the link that carries it, unless a sensor measures what
-            that joint transmits.
+        joint_of: joint of each link.
+        order: links, each after its parent.
+        collapse_fixed: merge links on fixed joints into their parent links, unless a sensor measures the reaction of
+            that joint.
     """
     sensed = {
         world.frames[sensor.target][0] if sensor.target in world.frames else sensor.target
@@ -110,14 +111,14 @@ def merge_links(
 
 
 def _may_merge(link: LinkSpec, body: Body | None) -> bool:
-    """Whether a welded link may join what carries it (None: the world): no body with another gravity compensation."""
+    """Return whether a welded link may join its parent (None: the world), which has the same gravity compensation."""
     if body is None or not link.mass or not body.mass:
         return True
     return body.gravity_compensation == (link.gravity_compensation or 0.0)
 
 
 def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:
-    """Add the mass of a welded link, whose frame is at ``placement`` in the body's."""
+    """Add the mass of a welded link, whose frame is at ``placement`` in that of the body."""
     if placement is IDENTITY and not body.has_inertial:
         body.mass, body.com, body.inertia, body.has_inertial = mass, com, inertia, True
         return
@@ -135,7 +136,7 @@ def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placem
 
 
 def movable_links(bodies: list[Body]) -> list[bool]:
-    """Return whether forces move each link: one of the joints on its path is neither fixed nor kinematic."""
+    """Return whether forces move each link: a joint on its path is neither fixed nor kinematic."""
     movable: list[bool] = []
     for body in bodies:
         moves = body.joint.type != codes.FIXED and not body.joint.kinematic
@@ -148,9 +149,9 @@ def _point_inertia(mass: float, r: np.ndarray) -> np.ndarray:
 
 
 def check_masses(bodies: list[Body]) -> tuple[str, ...]:
-    """Names of moving links whose joint has no mass to move because inertial data is missing.
+    """Return the names of moving links whose joint moves no mass because inertial data is missing.
 
-    A link without mass is fine if a link that it carries, or an armature, gives its joint inertia.
+    A link without mass is valid if a descendant, or an armature, gives its joint inertia.
     """
     carried = [body.mass for body in bodies]
     for index in reversed(range(len(bodies))):
@@ -162,7 +163,7 @@ def check_masses(bodies: list[Body]) -> tuple[str, ...]:
             continue
         if body.has_inertial:
             raise ModelError(
-                f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass"
+                f"link '{body.name}' moves, but neither it nor its descendants have mass; give it a positive mass"
             )
         missing.append(body.name)
     return tuple(missing)
@@ -171,12 +172,12 @@ def check_masses(bodies: list[Body]) -> tuple[str, ...]:
 def check_inertias(bodies: list[Body]) -> None:
     """Raise ModelError for a negative moment of inertia.
 
-    A single link may have one, if what is welded to it makes up for it.
+    A single link may have one, if links welded to it make up for it.
     """
     for body in bodies:
         moments = np.linalg.eigvalsh(body.inertia)
         if moments[0] < -1e-6 * np.abs(body.inertia).max() - NEGLIGIBLE_INERTIA:
             raise ModelError(
-                f"link '{body.name}': with what is welded to it, its principal moments of inertia are "
-                f"{moments.tolist()}; a body that moves needs positive ones"
+                f"link '{body.name}': with the links welded to it, its principal moments of inertia are "
+                f"{moments.tolist()}; a moving body requires positive ones"
             )

@@ -1,4 +1,4 @@
-"""From the description of a world to a model: check the graph, order it, merge what is welded, lay out the arrays."""
+"""Compiler of a world's description: check the graph, order it, merge welded links, lay out the arrays."""
 
 import warnings
 from dataclasses import replace
@@ -33,7 +33,7 @@ from warp_kernels import types as codes
 
 
 def dtype_name(dtype: object) -> str:
-    """The name of a dtype, given by it or as a type of NumPy, PyTorch or Warp. Raises ModelError for any other."""
+    """Return the name of a dtype, given as name or type of NumPy, PyTorch or Warp. Raises ModelError for any other."""
     name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
     if name not in codes.DTYPES:
         raise ModelError(f"unknown dtype '{name}'; known are {', '.join(codes.DTYPES)}")
@@ -41,7 +41,7 @@ def dtype_name(dtype: object) -> str:
 
 
 def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
-    """See :meth:`sim.ModelBuilder.finalize`."""
+    """Compile a description into a model, see :meth:`sim.ModelBuilder.finalize`."""
     dtype = dtype_name(dtype)
     require_flags("finalize", collapse_fixed=collapse_fixed)
     joint_of = joint_of_each_link(world)
@@ -59,7 +59,7 @@ def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
 
 
 def _check_meshes(model: Model) -> None:
-    """Refuse triangle meshes that a joint moves."""
+    """Raise ModelError for triangle meshes that a joint moves."""
     for geometry in model.geometries:
         if geometry.type == codes.MESH and geometry.collides and not model.is_static(geometry):
             raise ModelError(
@@ -101,7 +101,7 @@ def _model(
     massless: tuple[str, ...],
 ) -> Model:
     layout = lay_out_dofs(bodies)
-    # Before the joints are read: the initial coordinates of coupled joints follow from those of others.
+    # Before the joints are read, because initial coordinates of coupled joints follow from those of others.
     equalities, anchor_a, anchor_b = _equalities(world, home, bodies, layout)
     joints = [body.joint for body in bodies]
     _require_free_to_move(world, joints)
@@ -169,7 +169,7 @@ def _model(
 
 
 def _drag_boxes(world: WorldSpec, home: Homes, link_tail_dof: np.ndarray) -> DragBoxes:
-    """The boxes of links that move, placed in the links of the model."""
+    """Return the drag boxes of moving links, placed in the links of the model."""
     boxes = [(*home[box.link], box) for box in world.drag_boxes]
     moving = [
         (link, compose(base, box.placement), box.size)
@@ -187,8 +187,8 @@ def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
     for sensor in world.sensors.values():
         if SENSOR_KINDS[sensor.kind].of == LINK and sensor.target not in kept:
             raise ModelError(
-                f"sensor '{sensor.name}': link '{sensor.target}' is merged into the one that carries it, so that its "
-                "own mass is unknown; give finalize collapse_fixed=False"
+                f"sensor '{sensor.name}': link '{sensor.target}' is merged into its parent, so that its "
+                "own mass is unknown; call finalize with collapse_fixed=False"
             )
     return tuple(
         replace(sensor, geometries=_touching(world, sensor))
@@ -199,26 +199,26 @@ def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
 
 
 def _touching(world: WorldSpec, sensor: Sensor) -> tuple[str, ...]:
-    """The geometries of the link whose frame a touch sensor is at."""
+    """Return the geometries of the link whose frame a touch sensor is at."""
     link = world.frames[sensor.target][0] if sensor.target in world.frames else sensor.target
     return tuple(name for name, geometry in world.geometries.items() if geometry.link == link)
 
 
 def _require_free_to_move(world: WorldSpec, joints: list[JointSpec]) -> None:
-    """Refuse actuators that act on a joint whose motion is prescribed."""
+    """Raise ModelError for actuators on a joint with prescribed motion."""
     prescribed = {joint.name for joint in joints if joint.kinematic}
     for actuator in world.actuators.values():
         if actuator.joint in prescribed:
             raise ModelError(
-                f"actuator '{actuator.name}': joint '{actuator.joint}' is kinematic, so no force moves it; set its "
-                "entries of qd instead"
+                f"actuator '{actuator.name}': joint '{actuator.joint}' is kinematic, so that no force moves it; set "
+                "its entries of qd instead"
             )
 
 
 def _equalities(
     world: WorldSpec, home: Homes, bodies: list[Body], layout: DofLayout
 ) -> tuple[Equalities, np.ndarray, np.ndarray]:
-    """The equality constraints, and the anchors a and b [num_anchors, 7]."""
+    """Return the equality constraints, and the anchors a and b [num_anchors, 7]."""
     anchors, couplings = list(world.anchors.values()), list(world.couplings.values())
     dofs = coupled_dofs(couplings, [body.joint for body in bodies], layout.joint_qd_start)
     begun = {body.joint.name: body.joint.q0 for body in bodies}
@@ -244,9 +244,9 @@ def _equalities(
 
 
 def own_law(world: WorldSpec) -> MujocoOptions | None:
-    """How MuJoCo steps a world that is wholly from MJCF files which agree; None for any other.
+    """Return MuJoCo's options for a world built only from MJCF files that agree; None for any other.
 
-    What of such files hard contact doesn't use is then said in a warning.
+    Properties of such files that hard contact doesn't use are reported in a warning.
     """
     stated = {part.mujoco for part in world.parts} - {None}
     if world.from_mujoco == world.elements() and len(stated) == 1 and not _is_hard(world):
@@ -257,9 +257,9 @@ def own_law(world: WorldSpec) -> MujocoOptions | None:
 
 
 def _is_hard(world: WorldSpec) -> bool:
-    """Return whether a geometry or a joint has a property that hard contact alone has."""
+    """Return whether a geometry or a joint has a property that only hard contact has."""
     shapes = [spec for spec in world.geometries.values() if spec.geometry.collides]
-    # The restitution of what doesn't move leaves that of a pair to the other body.
+    # The restitution of static geometries is 1, so that the other body decides.
     given = any(
         np.isfinite(spec.contact_stiffness) or (spec.restitution > 0.0 and spec.link != WORLD) for spec in shapes
     )

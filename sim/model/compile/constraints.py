@@ -1,4 +1,4 @@
-"""Constraints beyond the tree of joints: where their anchors are, which joints are coupled."""
+"""Constraints beyond the tree of joints: anchors, and coupled degrees of freedom."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Joint
 
 
 def centre_of_mass(world: WorldSpec, home: Homes, link: str) -> np.ndarray:
-    """Of a link alone, in the one that it belongs to [3]; that of the world lies in its origin."""
+    """Return the centre of mass of a link in the body that it belongs to [3]; the world's is its origin."""
     com = world.links[link].com if link in world.links else np.zeros(3)
     return compose(home[link][1], np.array([*com, *IDENTITY_QUATERNION]))[:3]
 
@@ -20,16 +20,16 @@ def centre_of_mass(world: WorldSpec, home: Homes, link: str) -> np.ndarray:
 def place_anchors(
     specs: list[AnchorSpec], home: Homes, bodies: list[Body], moves: list[bool]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Links [n, 2] and the anchors a and b in their frames [n, 7].
+    """Return links [n, 2] and the anchors a and b in their frames [n, 7].
 
     Args:
-        specs: what the user asked for.
-        home: for every name the link it belongs to with its pose there.
-        bodies: the links of the model.
+        specs: constraints as the user described them.
+        home: body and pose there of every named link.
+        bodies: links of the model.
         moves: whether each of them moves.
 
     Raises:
-        ModelError: naming the constraint with an unknown link, two links that are one body, or two that don't move.
+        ModelError: naming the constraint with an unknown link, two links of one body, or two links that don't move.
     """
     poses = initial_poses(bodies) if any(spec.anchor_b is None for spec in specs) else []
     links = np.zeros((len(specs), 2), dtype=np.int32)
@@ -43,7 +43,7 @@ def place_anchors(
         if a == b or not any(link >= 0 and moves[link] for link in (a, b)):
             raise ModelError(
                 f"constraint '{spec.name}': links '{spec.link_a}' and '{spec.link_b}' can't move relative to each "
-                "other, so there is nothing to constrain"
+                "other; remove the constraint"
             )
         anchors[0, row] = compose(home[spec.link_a][1], spec.anchor_a)
         if spec.anchor_b is not None:
@@ -55,7 +55,7 @@ def place_anchors(
 
 
 def initial_poses(bodies: list[Body]) -> list[np.ndarray]:
-    """Pose of each link in the world in the initial configuration [7]."""
+    """Return the pose of each link in the world in the initial configuration [7]."""
     poses: list[np.ndarray] = []
     for body in bodies:
         joint = body.joint
@@ -65,10 +65,10 @@ def initial_poses(bodies: list[Body]) -> list[np.ndarray]:
 
 
 def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
-    """Give coupled joints the initial coordinates that fit those they follow, chains of followers included.
+    """Set initial coordinates of coupled joints from those that they follow, chains included.
 
     Raises:
-        ModelError: naming the joints that follow each other in a ring.
+        ModelError: naming the joints of a cycle of couplings.
     """
     joints = {body.joint.name: body for body in bodies}
     followers = {spec.joint: spec for spec in specs if spec.joint in joints and spec.other in joints}
@@ -77,7 +77,7 @@ def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
         ready = [name for name, spec in waiting.items() if spec.other not in waiting]
         if not ready:
             names = ", ".join(f"'{name}'" for name in waiting)
-            raise ModelError(f"the joints {names} follow each other in a ring of couplings; leave one of them out")
+            raise ModelError(f"the couplings of joints {names} form a cycle; remove one of them")
         for name in ready:
             spec = waiting.pop(name)
             joint = joints[name].joint
@@ -85,10 +85,10 @@ def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
 
 
 def coupled_dofs(specs: list[CouplingSpec], joints: list[JointSpec], starts: np.ndarray) -> np.ndarray:
-    """Degrees of freedom of the joints and of those that they follow, int32 [n, 2].
+    """Return the degrees of freedom of the joints and of those that they follow, int32 [n, 2].
 
     Raises:
-        ModelError: naming the joint: unknown, of a type with other than one degree of freedom, or following itself.
+        ModelError: naming the joint: unknown, of a type without exactly one degree of freedom, or following itself.
     """
     index = {joint.name: number for number, joint in enumerate(joints)}
     dofs = np.zeros((len(specs), 2), dtype=np.int32)
@@ -96,12 +96,12 @@ def coupled_dofs(specs: list[CouplingSpec], joints: list[JointSpec], starts: np.
         for side, name in enumerate((spec.joint, spec.other)):
             if name not in index:
                 raise ModelError(
-                    f"coupling of joint '{spec.joint}' with '{spec.other}': there is no joint '{name}' that moves"
+                    f"coupling of joint '{spec.joint}' with '{spec.other}': no moving joint named '{name}'"
                 )
             if not is_scalar(joints[index[name]].type):
                 raise ModelError(
                     f"coupling of joint '{spec.joint}' with '{spec.other}': only revolute and prismatic joints can be "
-                    f"coupled, '{name}' is neither"
+                    f"coupled, but '{name}' is neither"
                 )
             dofs[row, side] = starts[index[name]]
     return dofs

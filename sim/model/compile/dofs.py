@@ -1,4 +1,4 @@
-"""Where the coordinates and degrees of freedom of each joint are, and the paths that they form to the roots."""
+"""Layout of coordinates and degrees of freedom, and their paths to the roots."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from sim.model.joint_types import JOINT_TYPES
 
 @dataclass(frozen=True)
 class DofLayout:
-    """The integer arrays of :class:`sim.Model` that follow from the joints, with ``dofs`` of each joint [num_links]."""
+    """Integer arrays of :class:`sim.Model` that follow from the joints, with ``dofs`` of each joint [num_links]."""
 
     dofs: np.ndarray
     link_parent: np.ndarray
@@ -23,12 +23,12 @@ class DofLayout:
     dof_q: np.ndarray
 
     def per_dof(self, values: list[float]) -> np.ndarray:
-        """Values of joints [num_links] as values of degrees of freedom [nv]."""
+        """Return values per joint [num_links] as values per degree of freedom [nv]."""
         return np.repeat(np.array(values, dtype=np.float64), self.dofs)
 
 
 def lay_out_dofs(bodies: list[Body]) -> DofLayout:
-    """Number the coordinates and degrees of freedom of the links of a model."""
+    """Return the indices of the coordinates and degrees of freedom of a model's links."""
     types = [JOINT_TYPES[body.joint.type] for body in bodies]
     dofs = np.array([type.dofs for type in types], dtype=np.int32)
     link_parent = np.array([body.parent for body in bodies], dtype=np.int32)
@@ -54,12 +54,12 @@ def lay_out_dofs(bodies: list[Body]) -> DofLayout:
 
 
 def _starts(counts: list[int] | np.ndarray) -> np.ndarray:
-    """Where each run begins, if runs of these lengths stand one after the other."""
+    """Return the start of each run in a concatenation of runs of these lengths."""
     return np.concatenate([[0], np.cumsum(counts)])[:-1].astype(np.int32)
 
 
 def _dof_paths(parent: np.ndarray, qd_start: np.ndarray, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The previous degree of freedom on the path to the root, and the deepest one of each link."""
+    """Return the previous degree of freedom on the path to the root, and the deepest one of each link."""
     dof_parent = np.full(int(dofs.sum()), -1, dtype=np.int32)
     tail = np.full(len(parent), -1, dtype=np.int32)
     for link, (up, start, count) in enumerate(zip(parent, qd_start, dofs, strict=True)):

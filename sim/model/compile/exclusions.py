@@ -1,4 +1,4 @@
-"""Pairs of geometries that never touch, or that have a friction of their own."""
+"""Excluded pairs of geometries, and pairs with their own friction or softness."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,10 +10,10 @@ from warp_kernels import types as codes
 
 
 def excluded_pairs(world: WorldSpec, geometries: list[Geometry]) -> ExcludedPairs:
-    """Pairs of geometry indices that never collide: on links joined by a joint, or excluded by name.
+    """Return the pairs of geometry indices that never collide: on links joined by a joint, or excluded by name.
 
-    Links welded together count as one. The world itself is nobody's neighbour, so that a link hinged to it still
-    touches the ground; but the base of a robot, welded to the world, is a neighbour of the next link.
+    Links welded together count as one. The world is no link's neighbour, so that a link on a joint to the world
+    collides with the ground; but the base of a robot, welded to the world, is a neighbour of the next link.
     """
     body = _bodies(world)
 
@@ -37,12 +37,12 @@ def excluded_pairs(world: WorldSpec, geometries: list[Geometry]) -> ExcludedPair
 
 
 def _bodies(world: WorldSpec) -> dict[str, int]:
-    """The number of the body that each link belongs to, for the world's own links and those welded to each other."""
+    """Return the index of the body that each link belongs to, for the world's links and those welded together."""
     cluster = {name: name for name in (WORLD, *world.links)}
 
     def head(name: str) -> str:
         while cluster[name] != name:
-            cluster[name] = cluster[cluster[name]]  # halves the way for the next search
+            cluster[name] = cluster[cluster[name]]  # path halving
             name = cluster[name]
         return name
 
@@ -60,13 +60,13 @@ def _check_links(names: Iterable[str], body: dict[str, int]) -> None:
 
 
 def _excluded_geometries(world: WorldSpec) -> set[tuple[int, int]]:
-    """Pairs of geometry indices that are excluded by their own names."""
+    """Return the pairs of geometry indices that are excluded by their names."""
     index = {name: number for number, name in enumerate(world.geometries)}
     return {_pair(index, names, "exclude_geometries") for names in world.excluded_geometries}
 
 
 def _pair(index: Mapping[str, int], names: Iterable[str], method: str) -> tuple[int, int]:
-    """The indices of two geometries, the smaller one first."""
+    """Return the indices of two geometries, the smaller one first."""
     for name in names:
         if name not in index:
             raise ModelError(f"{method}: unknown geometry '{name}'")
@@ -75,7 +75,7 @@ def _pair(index: Mapping[str, int], names: Iterable[str], method: str) -> tuple[
 
 
 def pair_frictions(world: WorldSpec) -> tuple[PairFriction, ...]:
-    """The friction of pairs of geometries that have one of their own."""
+    """Return the friction of pairs of geometries that have their own."""
     index = {name: number for number, name in enumerate(world.geometries)}
     return tuple(
         PairFriction(*_pair(index, names, "set_pair_friction"), *values)
@@ -84,7 +84,7 @@ def pair_frictions(world: WorldSpec) -> tuple[PairFriction, ...]:
 
 
 def pair_softness(world: WorldSpec) -> tuple[PairSoftness, ...]:
-    """The softness of pairs of geometries that have one of their own."""
+    """Return the softness of pairs of geometries that have their own."""
     index = {name: number for number, name in enumerate(world.geometries)}
     return tuple(
         PairSoftness(*_pair(index, names, "set_pair_softness"), softness, margin, gap)

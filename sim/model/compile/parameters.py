@@ -1,6 +1,6 @@
-"""The physical parameters of a model, gathered from the description; see :data:`sim.model.parameters.PARAMETERS`.
+"""Physical parameters of a model, gathered from its description; see :data:`sim.model.parameters.PARAMETERS`.
 
-Numbers that the dtype of the model can't hold are refused.
+Values that the dtype of the model can't represent raise ModelError.
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ def collect_parameters(
     anchor_a: np.ndarray,
     anchor_b: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Every parameter by its name, float64 [n, ...]; those of actuators only if there is one.
+    """Return every parameter by name, float64 [n, ...]; those of actuators only if there are actuators.
 
     Args:
         world: the description.
-        bodies: the links of the model.
+        bodies: links of the model.
         geometries: its geometries, placed in their links.
-        layout: the degrees of freedom of the joints.
+        layout: degrees of freedom of the joints.
         anchor_a: anchors of point and weld constraints in their first links [num_anchors, 7].
-        anchor_b: in their second links [num_anchors, 7].
+        anchor_b: anchors in their second links [num_anchors, 7].
     """
     couplings = list(world.couplings.values())
     actuators = list(world.actuators.values())
@@ -59,7 +59,7 @@ def collect_parameters(
 
 
 def _compensation(world: WorldSpec, bodies: list[Body]) -> dict[str, np.ndarray]:
-    """Gravity compensation, if a link has one."""
+    """Return the gravity compensation, if a link has one."""
     if all(link.gravity_compensation is None for link in world.links.values()):
         return {}
     return {"gravity_compensation": np.array([body.gravity_compensation for body in bodies], dtype=np.float64)}
@@ -130,7 +130,7 @@ def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
 
 
 def _of_medium(world: WorldSpec) -> dict[str, np.ndarray]:
-    """Density, viscosity and wind, if there is a medium."""
+    """Return density, viscosity and wind, if there is a medium."""
     if world.medium is None:
         return {}
     return {
@@ -150,7 +150,7 @@ def check_range(model: Model) -> None:
         if not fits.all():
             wrong = np.argwhere(~fits)[0]
             value = values[tuple(wrong)]
-            hint = "; use dtype='float64' or other numbers" if np.isfinite(value) else ""
+            hint = "; use dtype='float64' or smaller numbers" if np.isfinite(value) else ""
             raise ModelError(
                 f"{_owner(model, PARAMETERS[name].per, int(wrong[0]))}: {name} is {value}, which is not a finite "
                 f"{model.dtype}{hint}"
@@ -158,7 +158,7 @@ def check_range(model: Model) -> None:
 
 
 def _owner(model: Model, per: str, index: int) -> str:
-    """Whose a value is, by what its parameter is counted by."""
+    """Return the name of the element that a value belongs to, by the dimension of its parameter."""
     if per == "dof":
         return f"joint '{model.joint_names[model.dof_link[index]]}'"
     names: dict[str, Sequence[str]] = {

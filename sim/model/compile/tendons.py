@@ -1,4 +1,4 @@
-"""Tendons: which degrees of freedom and links they run over, and their lengths in the initial configuration."""
+"""Tendons of a model: their degrees of freedom and links, and their lengths in the initial configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ def lay_out_tendons(
     bodies: list[Body],
     layout: DofLayout,
 ) -> tuple[Tendons, dict[str, np.ndarray]]:
-    """The tendons of a model, and their parameters by name; no parameters where there is no tendon.
+    """Return the tendons of a model, and their parameters by name; no parameters without tendons.
 
     Raises:
         ModelError: naming the tendon: an unknown joint or link, a joint without exactly one degree of freedom, points
-            of which none moves.
+            none of which moves.
     """
     joints = {body.joint.name: number for number, body in enumerate(bodies)}
     terms = [[_dof(spec, joint, joints, bodies, layout) for joint in spec.coefficients] for spec in specs]
@@ -95,11 +95,11 @@ def lay_out_tendons(
 
 def _dof(spec: TendonSpec, joint: str, joints: Mapping[str, int], bodies: list[Body], layout: DofLayout) -> int:
     if joint not in joints:
-        raise ModelError(f"tendon '{spec.name}': there is no joint '{joint}' that moves")
+        raise ModelError(f"tendon '{spec.name}': no moving joint named '{joint}'")
     number = joints[joint]
     if not is_scalar(bodies[number].joint.type):
         raise ModelError(
-            f"tendon '{spec.name}': only revolute and prismatic joints can be part of a fixed tendon, '{joint}' is "
+            f"tendon '{spec.name}': only revolute and prismatic joints can be part of a fixed tendon, but '{joint}' is "
             "neither"
         )
     return int(layout.joint_qd_start[number])
@@ -107,14 +107,14 @@ def _dof(spec: TendonSpec, joint: str, joints: Mapping[str, int], bodies: list[B
 
 @dataclass
 class _Runs:
-    """Points, wraps and segments of all tendons, as they are collected.
+    """Points, wraps and segments of all tendons, while they are collected.
 
     Attributes:
-        home: of each name the link that it belongs to with its pose there.
-        points: link and position in it.
-        wraps: what tendons lie around, and the points before and behind.
-        segments: for each tendon ends, wrap (-1 for none) and divisor of each segment. An end is a point, or, for the
-            side s of wrap w, -1 - 2 w - s until the number of points is known.
+        home: body and pose there of each named link.
+        points: link, and position in it.
+        wraps: wraps, with the points before and after each.
+        segments: ends, wrap (-1 for none) and divisor of each segment of each tendon. An end is the index of a point,
+            or -1 - 2 w - s for side s of wrap w until the number of points is known.
     """
 
     home: Homes
@@ -123,7 +123,7 @@ class _Runs:
     segments: list[list[tuple[tuple[int, int], int, float]]] = field(default_factory=list)
 
     def add(self, spec: TendonSpec, layout: DofLayout) -> None:
-        """Add a tendon; raises ModelError naming it."""
+        """Add a tendon; raise ModelError naming it."""
         self.segments.append([])
         before = len(self.points)
         for divisor, run in spec.branches:
@@ -131,7 +131,7 @@ class _Runs:
         links = [link for link, _ in self.points[before:]]
         links += [self.home[wrap.link][0] for wrap, ends in self.wraps if ends[0] >= before]
         if links and not any(link >= 0 and layout.link_tail_dof[link] >= 0 for link in links):
-            raise ModelError(f"tendon '{spec.name}': none of its points moves")
+            raise ModelError(f"tendon '{spec.name}': none of its points moves; put one on a moving link")
 
     def _add_branch(self, spec: TendonSpec, divisor: float, run: list[tuple[str, np.ndarray] | TendonWrap]) -> None:
         last, between = -1, None
@@ -154,12 +154,12 @@ class _Runs:
             last, between = at, None
 
     def placed(self, point: tuple[str, Vector]) -> tuple[int, np.ndarray]:
-        """The link that a point belongs to, and where it is there [3]."""
+        """Return the body that a point belongs to, and its position there [3]."""
         number, base = self.home[point[0]]
         return number, compose(base, np.array([*point[1], *IDENTITY_QUATERNION]))[:3]
 
     def carried(self, wrap: TendonWrap) -> tuple[int, np.ndarray, np.ndarray]:
-        """The link of a wrap, and its centre and axis there [3]; the axis is zero for a sphere."""
+        """Return the body of a wrap, and its centre and axis there [3]; the axis is zero for a sphere."""
         centre = np.asarray(wrap.position, dtype=np.float64)
         link, placed = self.placed((wrap.link, centre))
         if wrap.axis is None:
@@ -169,7 +169,7 @@ class _Runs:
         return link, placed, tip - placed
 
     def resolved(self, ends: tuple[int, int]) -> list[int]:
-        """Both ends as places."""
+        """Return both ends as indices of points."""
         return [end if end >= 0 else len(self.points) - 1 - end for end in ends]
 
 

@@ -1,4 +1,4 @@
-"""Where the frames are that actuators push, and which geometries they pull at."""
+"""Actuators on frames and contacts: placement of the frames, and geometries of the adhesions."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from sim.model.topology import NO_LINK, Transmissions
 
 
 def lay_out_transmissions(world: WorldSpec, home: Homes) -> tuple[Transmissions, dict[str, np.ndarray]]:
-    """The actuators of frames and of contacts, and their parameters by name; nothing where there are none.
+    """Return the actuators on frames and contacts, and their parameters by name; empty without such actuators.
 
     Raises:
         ModelError: naming the actuator, for an unknown frame or link.
@@ -46,7 +46,7 @@ def lay_out_transmissions(world: WorldSpec, home: Homes) -> tuple[Transmissions,
 
 
 def _placed(actuator: str, frame: str, world: WorldSpec, home: Homes) -> tuple[int, np.ndarray]:
-    """The link that carries a frame, or a link's own, and where it is there [7]."""
+    """Return the body of a frame or link, and the placement there [7]."""
     if frame == WORLD:
         return -1, IDENTITY
     link, placement = world.frames.get(frame, (frame, IDENTITY))

@@ -159,7 +159,7 @@ class TestOfListedPairs:
 
     def test_what_is_refused(self):
         builder = sim.ModelBuilder()
-        with pytest.raises(sim.ModelError, match="name two geometries"):
+        with pytest.raises(sim.ModelError, match="geometries 'a' and 'a'"):
             builder.set_pair_softness("a", "a")
         with pytest.raises(sim.ModelError, match="contact_margin"):
             builder.set_pair_softness("a", "b", contact_margin=-1.0)
