@@ -1,1 +1,1 @@
-"""Warp arrays: those of a model on a device, scratch memory, precision, and the lock around Warp's recording."""
+"""Warp arrays: model arrays on a device, scratch memory, precision, and the lock around Warp's recording."""

@@ -1,7 +1,7 @@
-"""New arrays: those of features that a model may lack, structs of arrays, and copies in double precision.
+"""Allocation of arrays: of features that a model may lack, structs of arrays, and copies in double precision.
 
-A feature that a model lacks has arrays without rows, which all share one that takes no memory. A struct keeps the
-address of each array, and that of its gradient, from when it was filled.
+A feature that a model lacks has arrays without rows, which share one array that takes no memory. A struct keeps the
+address of each array, and of its gradient, from the time when it was filled.
 """
 
 import functools
@@ -19,12 +19,12 @@ from warp_kernels.precision import precision_kernels
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, device: wp.DeviceLike) -> wp.array:
-    """Return zeros; where a dimension is zero, the array that all share. Give that one no gradient.
+    """Return zeros; if a dimension is zero, a shared array, which must not get a gradient.
 
     Args:
-        shape: of the array.
+        shape: shape of the array.
         dtype: type of an entry.
-        device: where it is.
+        device: device of the array.
     """
     return (
         wp.zeros(shape, dtype=dtype, device=device) if all(shape) else _empty(shape, dtype, wp.get_device(device).alias)
@@ -32,11 +32,11 @@ def zeros(shape: tuple[int, ...], dtype: Any, device: wp.DeviceLike) -> wp.array
 
 
 def integer_array(values: npt.ArrayLike, device: wp.DeviceLike) -> wp.array:
-    """Return whole numbers of 32 bits.
+    """Return an array of 32-bit integers.
 
     Args:
         values: the numbers.
-        device: where the array is.
+        device: device of the array.
     """
     numbers = np.asarray(values, dtype=np.int32)
     return wp.array(numbers, dtype=wp.int32, device=device) if numbers.size else zeros(numbers.shape, wp.int32, device)
@@ -48,7 +48,7 @@ def _empty(shape: tuple[int, ...], dtype: Any, device: str) -> wp.array:
 
 
 def fill(struct: Any, **fields: Any) -> Any:
-    """A struct of arrays for a kernel."""
+    """Return a struct of arrays for a kernel."""
     filled = struct()
     for name, value in fields.items():
         setattr(filled, name, value)
@@ -56,14 +56,14 @@ def fill(struct: Any, **fields: Any) -> Any:
 
 
 def gradients_of(filled: Any) -> Any:
-    """A struct with the gradients of the arrays of another; arrays without rows have none."""
+    """Return a struct with the gradients of the arrays of another; arrays without rows have none."""
     struct = filled._cls
     return fill(struct, **{name: getattr(filled, name).grad for name in struct.vars})
 
 
 def scalars(array: wp.array) -> wp.array:
-    """The numbers of a contiguous array of scalars, vectors or matrices in one dimension, the same memory."""
-    # Warp has to see that it is the same memory: a graph that has captured some rows may capture all of them later.
+    """Return the scalars of a contiguous array of scalars, vectors or matrices in one dimension, in the same memory."""
+    # Made by Warp from the array, so that Warp sees that they share memory, which captured graphs depend on.
     scalar = getattr(array.dtype, "_wp_scalar_type_", None)
     if scalar is None:
         return array.flatten()
@@ -72,7 +72,7 @@ def scalars(array: wp.array) -> wp.array:
 
 
 def in_double(array: wp.array) -> wp.array:
-    """The values of an array of scalars in float64, in a scratch array; of float64 already, the array itself."""
+    """Return the values of an array of scalars in a float64 scratch array; the array itself if it is float64."""
     if array.dtype == wp.float64:
         return array
     wide = scratch_array(array.shape, wp.float64, array.device)
@@ -84,7 +84,9 @@ def in_double(array: wp.array) -> wp.array:
 
 @contextmanager
 def rounded(array: wp.array) -> Iterator[wp.array]:
-    """A float64 array to be filled, rounded into a contiguous ``array`` at the end; of float64 already, that itself."""
+    """Yield a float64 array to fill, which is rounded into a contiguous ``array`` at the end; a float64 array
+    itself.
+    """
     if array.dtype == wp.float64:
         yield array
         return

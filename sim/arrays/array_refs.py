@@ -1,7 +1,7 @@
-"""Arrays of states whose address kernels read from memory.
+"""References to arrays of states, whose address kernels read from memory.
 
-A kernel of several lanes gets a small table for each array of states [world, ...]: its address, the number of worlds,
-and its strides. Changing the table points a captured graph at other memory, so that it reads the tensors of a call and
+A kernel of several lanes gets a small table for each array of states [world, ...]: address, number of worlds and
+strides. Changing the table redirects a captured graph to other memory, so that it reads the tensors of a call and
 writes the results in place.
 """
 
@@ -17,12 +17,12 @@ from sim.arrays.scratch import keep
 
 
 class ArrayRef:
-    """A reference to an array of states, which functions of operations pass on to kernels of several lanes.
+    """Reference to an array of states, which operations pass to kernels of several lanes.
 
     Args:
         where: address and :func:`table`, int64 on the CPU.
-        shape: of the array.
-        grad: where its gradient is, if it has one.
+        shape: shape of the array.
+        grad: reference to its gradient, if it has one.
     """
 
     def __init__(self, where: wp.array, shape: Sequence[int], grad: ArrayRef | None = None):
@@ -34,19 +34,19 @@ States = wp.array | ArrayRef
 
 
 def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, marked: bool = False) -> list[int]:
-    """What kernels look up beside the address of an array.
+    """Return the table that kernels read after the address of an array.
 
     Args:
-        worlds: how many there are.
-        shape: the dimensions beside that of the world.
-        strides: bytes from an entry to the next along each dimension, that of the world first.
+        worlds: number of worlds.
+        shape: dimensions after that of the world.
+        strides: strides of all dimensions in bytes, that of the world first.
         itemsize: bytes of a number.
-        marked: of a result without gaps, whether it is large enough to be written past the caches; of a gradient,
-            whether it is new, to be written and not added to.
+        marked: for a contiguous result, whether it is large enough to bypass the caches; for a gradient, whether it is
+            new, so that it is written rather than added to.
 
     Returns:
-        the number of worlds; how many bytes the entries of a world span, or of one of its frames in an array
-        [world, frame, ...]; whether it is marked; the strides.
+        number of worlds; bytes of the entries of a world, or of one frame of a world in an array [world, frame, ...];
+        the mark; the strides.
     """
     inner = len(shape) - max(1, len(shape) - 1)
     span = sum((size - 1) * stride for size, stride in zip(shape[inner:], strides[1 + inner :], strict=True)) + itemsize
@@ -54,17 +54,17 @@ def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: i
 
 
 def for_lanes(states: States | None, lanes: int) -> Any:
-    """An array of states as a kernel for lane groups of ``lanes`` worlds takes it, None for None."""
+    """Return an array of states in the form for kernels of lane groups of ``lanes`` worlds, or None."""
     if states is None or lanes == 1:
         return states
     return (states if isinstance(states, ArrayRef) else _array_ref(states)).where
 
 
 def _array_ref(states: wp.array) -> ArrayRef:
-    """Wraps an array so that kernels read its address from memory."""
+    """Return a reference to an array, so that kernels read its address from memory."""
     entries = table(states.shape[0], states.shape[1:], states.strides, wp.types.type_size_in_bytes(states.dtype))
     numbers = np.array([states.ptr or 0, *entries], dtype=np.int64)
-    # A copy would become part of what is captured at the moment.
+    # Without a copy, which would become part of a capture in progress.
     where: Any = wp.array(numbers, dtype=wp.int64, device="cpu", copy=False)
     where.memory = states, numbers
     keep(where)

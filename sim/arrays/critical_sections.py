@@ -1,14 +1,14 @@
-"""Critical sections: one thread at a time works with Warp, and signals wait.
+"""Critical sections: one thread at a time works with Warp, and signals are deferred.
 
-What Warp records belongs to the process and not to a thread. While one thread captures a graph or records on a tape,
-launches and copies of every other thread would go into the same recording instead of being carried out. So whatever of
-this package launches kernels holds one lock; the threads of a simulator's own pool, which only replay what has been
-captured, work under the lock of the thread that waits for them.
+Warp's recording belongs to the process, not to a thread. While one thread captures a graph or records on a tape,
+launches and copies of every other thread would be recorded instead of carried out. Therefore all code of this package
+that launches kernels holds one lock; the threads of a simulator's pool, which only replay captured graphs, work under
+the lock of the thread that waits for them.
 
-Python runs the handler of a signal between any two instructions of the main thread. Ctrl-C would so leave a parameter
-set on some of the shards, Warp's tape paused, or threads at work on arrays that nobody holds any more. In
-:func:`deferred`, and as long as the main thread holds the lock, handlers wait: until the end, or until :func:`check` or
-:func:`interruptible` says that nothing is half done.
+Python runs signal handlers between any two instructions of the main thread. Ctrl-C could therefore leave a parameter
+set on some of the shards, Warp's tape paused, or threads at work on arrays that were freed. Inside :func:`deferred`,
+and while the main thread holds the lock, handlers wait: until the end, or until :func:`check` or :func:`interruptible`
+marks a point where nothing is half done.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
-# As the module signal, but without turning numbers into enumerations, which takes 20 times as long.
+# Like the module signal, without converting numbers to enumerations, which is 20 times slower.
 
-# Those whose handlers may well raise an exception; SIGALRM is how many programs set themselves a limit of time.
+# Signals whose handlers often raise an exception; many programs use SIGALRM as a time limit.
 NAMES = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
 
@@ -36,9 +36,9 @@ _waiting: list[tuple[int, FrameType | None]] = []
 
 
 class deferred:
-    """Let signals wait until the end of the context, of nested ones the outermost. Only the main thread has signals.
+    """Context that defers signals until the end of the outermost one. Only the main thread handles signals.
 
-    A class, as each call of PyTorch enters it twice, and a generator would take longer.
+    A class because each call of PyTorch enters it twice, and a generator would be slower.
     """
 
     __slots__ = ("_here",)
@@ -48,7 +48,7 @@ class deferred:
         self._here = threading.get_ident() == _MAIN
         if self._here:
             if _depth == 0:
-                _wait = True  # where a signal came as interruptible() ended, it has stayed false
+                _wait = True  # still false if a signal came as interruptible() ended
                 _take_over()
             _depth += 1
 
@@ -63,7 +63,7 @@ class deferred:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside of :func:`deferred`, let handlers run at once again, as soon as a signal comes; one may raise."""
+    """Run handlers at once inside of :func:`deferred` again; a handler may raise."""
     global _wait
     if threading.get_ident() != _MAIN or _depth == 0:
         yield
@@ -78,7 +78,7 @@ def interruptible() -> Iterator[None]:
 
 
 def check() -> None:
-    """Run the handlers of the signals that have come, in the main thread; one may raise, as Ctrl-C's does."""
+    """Run the handlers of pending signals, in the main thread; one may raise, as Ctrl-C's does."""
     while _waiting and threading.get_ident() == _MAIN:
         number, frame = _waiting.pop(0)
         _handlers[number](number, frame)
@@ -94,7 +94,7 @@ def _take_over() -> None:
 
 def _give_back() -> None:
     for number in list(_handlers):
-        # Not if a handler that ran in between has set another one.
+        # Unless a handler that ran in between has set another one.
         if _signal.getsignal(number) is _handle:
             _signal.signal(number, _handlers[number])
 
@@ -111,21 +111,20 @@ R = TypeVar("R")
 
 warp_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
-    # A fork waits until no other thread is at work: the new process would have what that one had half done, and not the
-    # thread itself.
+    # A fork waits until no other thread is at work: the new process would inherit half-done work, but not the thread.
     os.register_at_fork(before=warp_lock.acquire, after_in_parent=warp_lock.release, after_in_child=warp_lock.release)
 
 
 @contextmanager
 def sole_use() -> Iterator[None]:
-    """Hold the lock in this context; signals wait."""
-    # In this order: who waits for the lock can be interrupted.
+    """Hold the lock in a context; signals are deferred."""
+    # In this order, so that waiting for the lock can be interrupted.
     with warp_lock, deferred():
         yield
 
 
 def serialized(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function run in one thread at a time, together with all others so marked; signals wait."""
+    """Make a function run in one thread at a time, together with all others decorated so; signals are deferred."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""DeviceModel: the Warp arrays of a model on one device, and the gradients of its parameters."""
+"""DeviceModel: Warp arrays of a model on one device, and gradients of its parameters."""
 
 import copy
 import functools
@@ -27,12 +27,14 @@ POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
 
 def find_device(device: wp.DeviceLike) -> wp.Device:
-    """The Warp device of a name or ``torch.device``. Raises ModelError, naming those there are, if there is none."""
+    """Return the Warp device of a name or ``torch.device``. Raises ModelError with the known devices if there is
+    none.
+    """
     start_warp()
-    # A torch.device is told by its text, as "cuda:0".
+    # A torch.device is identified by its text, such as "cuda:0".
     named = device if device is None or isinstance(device, wp.Device) else str(device)
     try:
-        # Warp would report on standard error that there is none.
+        # Warp would report the missing CUDA on standard error.
         if isinstance(named, str) and named == "cuda" and not wp.is_cuda_available():
             raise ValueError(named)
         return wp.get_device(named)
@@ -43,24 +45,24 @@ def find_device(device: wp.DeviceLike) -> wp.Device:
 
 @functools.cache
 def the_cpu() -> wp.Device:
-    """The Warp device of the CPU."""
+    """Return the Warp device of the CPU."""
     return find_device("cpu")
 
 
 class FrameArrays(NamedTuple):
-    """Frames given by name: their links [n], -1 for the world, and placements [n] on them."""
+    """Frames by name: their links [n], -1 for the world, and placements [n] on them."""
 
     frame_link: wp.array
     frame_placement: wp.array
 
 
 class FramePaths(NamedTuple):
-    """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
+    """Degrees of freedom that move frames, in ascending order, concatenated over frames.
 
     Attributes:
-        path_start: where those of each frame begin [frames + 1].
-        path_frame: for each of them the number of its frame.
-        path_dof: for each of them its index.
+        path_start: start of each frame's degrees of freedom [frames + 1].
+        path_frame: index of the frame of each entry.
+        path_dof: degree of freedom of each entry.
     """
 
     path_start: wp.array
@@ -69,7 +71,7 @@ class FramePaths(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Links to be worked on, in ascending order: where those of each tree begin [num_trees + 1], and the links."""
+    """Links to process, in ascending order: start of each tree's links [num_trees + 1], and the links."""
 
     visit_start: wp.array
     visit: wp.array
@@ -78,27 +80,27 @@ class Visits(NamedTuple):
 class DeviceModel:
     """A model's topology and parameters as Warp arrays on one device, in the model's dtype.
 
-    The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
-    an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Four come on top: ``ancestor``, the ancestors
-    of every degree of freedom from the root on, in packed storage (see :mod:`warp_kernels.dynamics.mass_matrix`),
-    ``link_forks``, where links don't go on as a chain, ``joint_actuator``, the actuators of joints, and ``links``, the
-    struct of links that recursions over trees take.
+    The integer arrays have the names and shapes of :class:`sim.Model`, with two changes: ``joint_axis`` is an array of
+    vec3 [num_links], and ``joint_qd_start`` has one more entry, nv, so that the degrees of freedom of a link are
+    ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Four are added: ``ancestor``, the ancestors of every
+    degree of freedom from the root on, in packed storage (see :mod:`warp_kernels.dynamics.mass_matrix`),
+    ``link_forks``, links with a child that is not the next link, ``joint_actuator``, the actuators of joints, and
+    ``links``, the struct of links for tree recursions.
 
     Args:
         model: the model.
-        device: Warp device or its name; None for Warp's current one.
+        device: Warp device or its name. Default: Warp's current device.
         num_worlds: number of worlds, for parameters given per world.
         parameters: values that replace the model's own, ``[n, ...]`` or ``[num_worlds, n, ...]``.
-        requires_grad: names of the parameters that get a gradient.
+        requires_grad: names of the parameters with a gradient.
 
     Attributes:
-        lanes: how many worlds a thread of kinematics and dynamics works on, see :mod:`warp_kernels.algebra`.
+        lanes: number of worlds per thread of kinematics and dynamics, see :mod:`warp_kernels.algebra`.
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
 
-    A pickle or deep copy has the model and the values of the parameters, but not their gradients.
+    A pickle or deep copy has the model and the values of the parameters, without their gradients.
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion, and an
@@ -180,17 +182,16 @@ class DeviceModel:
             self.set_parameter(name, value)
 
     def none(self, dtype: type) -> wp.array:
-        """An array [0, 0] of a type, for a kernel to leave out."""
+        """Return an array [0, 0] of a type, for a kernel to skip."""
         if dtype not in self._none:
             self._none[dtype] = wp.zeros((0, 0), dtype=dtype, device=self.device)
         return self._none[dtype]
 
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
-        """Give a parameter a new value, and zero its gradient.
+        """Set a parameter to a new value, and its gradient to zero.
 
-        Quaternions of placements are normalised, and of an inertia the symmetric part is taken; :meth:`gradient`
-        accounts for both. The Warp array stays the same one if its shape does, so that captured launches see the
-        new value.
+        Quaternions of placements are normalised, and the symmetric part of an inertia is taken; :meth:`gradient`
+        accounts for both. The Warp array is kept if its shape is, so that captured launches see the new value.
 
         Args:
             name: a key of :data:`sim.model.parameters.PARAMETERS`.
@@ -203,7 +204,7 @@ class DeviceModel:
         self.put_parameter(name, array, np.ndim(value) > number_of_dims(name))
 
     def put_parameter(self, name: str, array: np.ndarray, per_world: bool) -> None:
-        """As :meth:`set_parameter` with values ``[P, n, ...]`` that have been checked."""
+        """Set a parameter as :meth:`set_parameter`, to values ``[P, n, ...]`` that have been checked."""
         self._changed(name, per_world)
         if name in POSES:
             self._given[name] = array
@@ -222,9 +223,9 @@ class DeviceModel:
             )
 
     def take_parameter(self, name: str, entries: wp.array, per_world: bool) -> None:
-        """As :meth:`put_parameter` from an array on the device, which is copied [P, n] there.
+        """Set a parameter as :meth:`put_parameter`, to an array [P, n] on the device, which is copied there.
 
-        It takes the place of one of the same shape.
+        The present array must have the same shape.
         """
         self._changed(name, per_world)
         current = self.parameters[name]
@@ -248,7 +249,7 @@ class DeviceModel:
         self._given.pop(name, None)
 
     def gradient_array(self, name: str) -> wp.array:
-        """What :meth:`gradient` returns as an array of scalars on the device [P, n * size], without a wait for it."""
+        """Return :meth:`gradient` as an array of scalars on the device [P, n * size], without synchronisation."""
         array = self.parameters[name]
         assert array.grad is not None
         size = int(np.prod(PARAMETERS[name].shape))
@@ -274,7 +275,7 @@ class DeviceModel:
         return numbers
 
     def gradient(self, name: str) -> np.ndarray:
-        """The accumulated gradient of a parameter, in the shape in which its value was given.
+        """Return the accumulated gradient of a parameter, in the shape in which its value was given.
 
         The gradient of a placement's quaternion is tangent to the unit sphere, that of an inertia is symmetric.
 
@@ -285,12 +286,12 @@ class DeviceModel:
             ``[n, ...]`` for a shared parameter, ``[num_worlds, n, ...]`` for one given per world.
 
         Raises:
-            ModelError: if the gradient was not asked for.
+            ModelError: if the gradient wasn't requested.
         """
         array = self.parameters[name]
         if array.grad is None:
             raise ModelError(f"parameter '{name}' has no gradient; name it in requires_grad")
-        # On a CPU numpy() is a view of the memory, so a copy.
+        # On a CPU numpy() is a view, so that a copy is needed.
         gradient = array.grad.numpy().reshape(*array.shape, *PARAMETERS[name].shape).copy()
         if name in POSES:
             unit = array.numpy().reshape(gradient.shape)[..., 3:]
@@ -302,14 +303,14 @@ class DeviceModel:
         return self._as_given(name, gradient)
 
     def _entries(self, name: str) -> np.ndarray:
-        """The values of a parameter [P, n, ...], those of poses as they were before quaternions were normalised."""
+        """Return the values of a parameter [P, n, ...], poses with quaternions as given, before normalisation."""
         given = self._given.get(name, self.parameters[name])
         if isinstance(given, np.ndarray):
             return given
         return given.numpy().reshape(*self.parameters[name].shape, *PARAMETERS[name].shape)
 
     def _as_given(self, name: str, entries: np.ndarray) -> np.ndarray:
-        """Numbers [P, n, ...] of a parameter in the shape in which its value was given."""
+        """Return numbers [P, n, ...] of a parameter in the shape in which its value was given."""
         if PARAMETERS[name].per == "world":
             entries = entries[:, 0]
         return entries if self._per_world[name] else entries[0, ...]
@@ -319,13 +320,15 @@ class DeviceModel:
         return type(self), (self.model, str(self.device), self.num_worlds, values, self.requires_grad)
 
     def __copy__(self) -> "DeviceModel":
-        """A copy with the same arrays, where that by :meth:`__reduce__` would have its own."""
+        """Return a copy that shares the arrays, unlike one made by :meth:`__reduce__`."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         return twin
 
     def parameter_bars(self, *names: str) -> list[wp.array]:
-        """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""
+        """Return gradients of parameters for a hand-written adjoint, with an array without rows if none is
+        requested.
+        """
         arrays = [self.parameters.get(name) for name in names]
         return [
             self._no_bar[name] if array is None or array.grad is None else array.grad
@@ -333,11 +336,11 @@ class DeviceModel:
         ]
 
     def parameter_arrays(self, *names: str) -> dict[str, wp.array]:
-        """Parameters for a kernel that can do without some, with an array of no rows where this model lacks one."""
+        """Return optional parameters for a kernel, with an array without rows if this model lacks one."""
         return {name: self.parameters.get(name, self._no_bar[name]) for name in names}
 
     def part(self, worlds: slice) -> "DeviceModel":
-        """The arrays for some of the worlds: views of the parameters given per world, with their gradients."""
+        """Return the arrays for some of the worlds: views of the parameters given per world, with their gradients."""
         if all(array.shape[0] == 1 for array in self.parameters.values()):
             return self
         model = copy.copy(self)
@@ -348,18 +351,18 @@ class DeviceModel:
         return model
 
     def with_lanes(self, lanes: int) -> "DeviceModel":
-        """The model, with as many worlds to a thread of kinematics and dynamics."""
+        """Return the model with another number of worlds per thread of kinematics and dynamics."""
         model = copy.copy(self)
         model.lanes = lanes
         model.forget_double()
         return model
 
     def forget_double(self) -> None:
-        """Let :meth:`in_double` make its model anew, for a copy whose parameters are other arrays."""
+        """Make :meth:`in_double` copy its model anew, for a copy whose parameters are other arrays."""
         self._double = None
 
     def in_double(self) -> "DeviceModel":
-        """A model of float64 with the parameters as they are now and no gradients; of float64 already, itself."""
+        """Return a float64 model with the present parameters and no gradients; itself if it is float64."""
         if self.model.dtype == "float64":
             return self
         if self._double is None:
@@ -370,7 +373,7 @@ class DeviceModel:
         return model
 
     def _make_double(self) -> "tuple[DeviceModel, list[Any]]":
-        """A model of float64, and the launches that copy the parameters into it."""
+        """Return a float64 model, and the launches that copy the parameters into it."""
         model = copy.copy(self)
         model.model = replace(self.model, dtype="float64")
         model.types = warp_types(model.model.scalar)
@@ -395,13 +398,13 @@ class DeviceModel:
         """Check that dynamics are defined.
 
         Raises:
-            ModelError: naming the links that move, came without inertial data and weren't given a mass.
+            ModelError: naming the moving links that have no inertial data and weren't given a mass.
         """
         if self.model.massless_links:
             check_masses(self.model, self.parameters["mass"].numpy())
 
     def require_regular_mass_matrix(self) -> None:
-        """Check that accelerations are defined, once for the parameters as they are; of several worlds the first.
+        """Check that accelerations are defined, once for the present parameters; for several worlds check the first.
 
         Raises:
             ModelError: naming the first joint with a direction without inertia.
@@ -411,7 +414,7 @@ class DeviceModel:
             self._regular = True
 
     def frame_arrays(self, names: tuple[str, ...]) -> FrameArrays:
-        """The frames with these names. Raises ModelError if there is no such frame."""
+        """Return the frames with these names. Raises ModelError for an unknown frame."""
         if names not in self._frames:
             frames = [self.model.frame(name) for name in names]
             placements = np.array([frame.placement for frame in frames]).reshape(-1, 7)
@@ -422,7 +425,7 @@ class DeviceModel:
         return self._frames[names]
 
     def visits(self, names: tuple[str, ...] | None) -> Visits:
-        """Links that the poses of frames depend on; all for None. Raises ModelError for an unknown frame."""
+        """Return the links that the poses of frames depend on, all for None. Raises ModelError for an unknown frame."""
         if names is None:
             return self._every_link
         if names not in self._visits:
@@ -441,7 +444,9 @@ class DeviceModel:
         return self._visits[names]
 
     def frame_paths(self, names: tuple[str, ...]) -> FramePaths:
-        """The degrees of freedom that move the frames with these names. Raises ModelError for an unknown frame."""
+        """Return the degrees of freedom that move the frames with these names. Raises ModelError for an unknown
+        frame.
+        """
         if names not in self._paths:
             starts: list[int] = [0]
             owners: list[int] = []
@@ -464,20 +469,20 @@ class DeviceModel:
         return self._paths[names]
 
     def parameter_dtype(self, name: str) -> type:
-        """The Warp type of an entry of a parameter."""
+        """Return the Warp type of an entry of a parameter."""
         t = self.types
         by_shape = {(): t.scalar, (2,): t.vec2, (3,): t.vec3, (5,): t.vec5, (3, 3): t.mat33, (7,): t.transform}
         return by_shape[PARAMETERS[name].shape]
 
 
 def _lengths(poses: np.ndarray) -> np.ndarray:
-    """Of quaternions [..., 1], one where they are one to rounding."""
+    """Return the lengths of quaternions [..., 1], exactly one if within rounding."""
     length = np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
     return np.where(np.abs(length - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, length)
 
 
 def forks(link_parent: np.ndarray) -> np.ndarray:
-    """1 for links with a child that doesn't follow at once, and 0 for those at an end or along a chain [num_links]."""
+    """Return 1 for links with a child that is not the next link, otherwise 0 [num_links]."""
     found = np.zeros(len(link_parent), dtype=np.int32)
     apart = (link_parent >= 0) & (link_parent < np.arange(len(link_parent)) - 1)
     found[link_parent[apart]] = 1
@@ -485,7 +490,7 @@ def forks(link_parent: np.ndarray) -> np.ndarray:
 
 
 def packed_ancestors(model: Model) -> np.ndarray:
-    """Degrees of freedom above each one; those of k stand from ``dof_row_start[k]`` on, that at depth d at place d."""
+    """Return the ancestors of each degree of freedom k at ``dof_row_start[k]`` plus depth."""
     ancestors = np.zeros(int(model.dof_depth.sum()), dtype=np.int32)
     start, end = model.dof_row_start, model.dof_row_start + model.dof_depth
     for k, above in enumerate(model.dof_parent):

@@ -1,7 +1,7 @@
-"""Values of parameters that stay on the device: a caller's array is copied and checked there, without a wait.
+"""Values of parameters that stay on the device: a caller's array is copied and checked there, without synchronisation.
 
-A number out of its range can't raise an error then. It is counted, and a rollout of the worlds that have it begins with
-NaN, so that they are bad. What the simulator had at first stands in its place, which keeps their gradients finite.
+A number out of range can't raise an error then. It is counted, and the initial state of its worlds becomes NaN, so that
+they are bad. The simulator's initial value replaces it, which keeps gradients finite.
 """
 
 import functools
@@ -34,7 +34,7 @@ from warp_kernels.types import EXACT_FILTER, FILTER
 
 
 def unused_entries(name: str, model: Model) -> np.ndarray:
-    """Which entries have to be zero, since nothing reads them [n]: springs of free joints, gains of other actuators."""
+    """Return the mask of entries that must be zero because nothing reads them [n], such as springs of free joints."""
     count = 1 if PARAMETERS[name].per == "world" else model.counts[PARAMETERS[name].per]
     if name == "stiffness":
         return np.asarray(model.dof_q < 0)
@@ -50,7 +50,7 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
 
 
 def parameter_range(name: str, model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest numbers, for the model's precision [n, size of an entry]."""
+    """Return the minimum and maximum numbers, for the model's precision [n, size of an entry]."""
     unused = unused_entries(name, model)
     shape = (len(unused), int(np.prod(PARAMETERS[name].shape)))
     digits = np.finfo(model.dtype)
@@ -66,19 +66,19 @@ def parameter_range(name: str, model: Model) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-# Kinds of devices in DLPack; memory of the host that is pinned has another one.
+# DLPack's device types; pinned host memory has another one.
 ON_CPU, ON_CUDA, MANAGED_BY_CUDA = 1, 2, 13
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceValue:
-    """A value of a parameter on the device.
+    """Value of a parameter on the device.
 
     Attributes:
-        name: of the parameter.
-        shape: in which it was given, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world.
-        rows: its numbers [1 or num_worlds, n * size], not to be written to.
-        bad: how many of each row are out of their range [1 or num_worlds].
+        name: name of the parameter.
+        shape: shape in which it was given, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world.
+        rows: numbers [1 or num_worlds, n * size], not to be written to.
+        bad: count of numbers of each row that are out of range [1 or num_worlds].
     """
 
     name: str
@@ -88,26 +88,26 @@ class DeviceValue:
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     @functools.cached_property
     def numbers(self) -> np.ndarray:
-        """The value on the host, float64, not to be written to. On CUDA the first look waits for the device."""
+        """Return the value on the host, float64, not to be written to. On CUDA the first call waits for the device."""
         return self.rows.numpy().astype(np.float64).reshape(self.shape)
 
     def entries(self, dtype: Any, first: int, last: int) -> wp.array:
-        """The entries of some worlds [rows, n], or of all where it is shared; the same memory."""
+        """Return the entries of some worlds [rows, n], or of all if shared; in the same memory."""
         size = int(np.prod(PARAMETERS[self.name].shape))
         begin, end = (first, last) if self.rows.shape[0] > 1 else (0, 1)
         part = self.rows[begin:end]
         shape = (part.shape[0], part.shape[1] // size)
         entries: wp.array = wp.array(ptr=part.ptr, dtype=dtype, shape=shape, device=self.rows.device, copy=False)
-        entries._ref = self.rows  # type: ignore[assignment]  # keeps the memory
+        entries._ref = self.rows  # type: ignore[assignment]  # keeps the memory alive
         return entries
 
     def spoil(self, q: wp.array) -> None:
-        """NaN in place of the coordinates [num_worlds, nq] of worlds with a number out of its range."""
+        """Write NaN to the coordinates [num_worlds, nq] of worlds with a number out of range."""
         kernel = parameter_value_kernels(q.dtype).spoil_worlds
         launch(kernel, q.shape[0], device=q.device, record_tape=False, bad=self.bad, q=q)
 
@@ -116,16 +116,16 @@ class DeviceValue:
 
 
 class DeviceValues:
-    """What makes values of parameters of arrays on the device.
+    """Factory of parameter values from arrays on the device.
 
     Args:
         model: the model of one world.
         num_worlds: number of worlds.
-        device: where they are.
+        device: device of the values.
         first: values of all parameters that are in range.
 
     Attributes:
-        outside: numbers out of their range that were given for each parameter, [1] by name.
+        outside: count of given numbers that were out of range, [1] by parameter.
     """
 
     def __init__(self, model: Model, num_worlds: int, device: wp.Device, first: Mapping[str, np.ndarray]):
@@ -135,10 +135,10 @@ class DeviceValues:
         self._kernels = parameter_value_kernels(model.scalar)
 
     def value(self, name: str, given: wp.array) -> DeviceValue:
-        """A value for all worlds, copied and checked.
+        """Return a value for all worlds, copied and checked.
 
         Args:
-            name: of the parameter.
+            name: name of the parameter.
             given: ``[n, ...]`` or ``[num_worlds, n, ...]``, of scalars of the model's dtype, on the device.
 
         Raises:
@@ -162,18 +162,18 @@ class DeviceValues:
 
     @functools.cached_property
     def _scales(self) -> wp.array:
-        """Scales by which inertias of links are judged."""
+        """Return the scales with which inertias of links are judged."""
         return wp.array(least_scales(self.model.parameters["inertia"]), dtype=self.model.scalar, device=self.device)
 
     def with_worlds(self, present: "DeviceValue | np.ndarray", name: str, given: wp.array, worlds: Any) -> wp.array:
-        """What all worlds have where some get other values [num_worlds, n, ...], not checked.
+        """Return the values of all worlds with those of some replaced [num_worlds, n, ...], not checked.
 
         Args:
-            present: the value of before, shared or per world.
-            name: of the parameter.
-            given: ``[n, ...]`` for all that are chosen or ``[k, n, ...]``, one for each.
-            worlds: which are chosen, see :meth:`sim.Simulator.set_parameter`; where it is a tensor on the device, it
-                isn't looked at on the host, and a number of worlds other than k counts as a value out of its range.
+            present: present value, shared or per world.
+            name: name of the parameter.
+            given: ``[n, ...]`` for all chosen worlds or ``[k, n, ...]``, one for each.
+            worlds: chosen worlds, see :meth:`sim.Simulator.set_parameter`; a tensor on the device isn't read on the
+                host, and a number of worlds other than k counts as a value out of range.
 
         Raises:
             ModelError: for shapes that don't fit together.
@@ -185,7 +185,7 @@ class DeviceValues:
         if tuple(given.shape)[given.ndim - len(single) :] != single or (chosen is not None and rows not in (1, chosen)):
             raise ModelError(
                 f"parameter '{name}': worlds of shape {tuple(np.shape(worlds))} and a value of shape "
-                f"{tuple(given.shape)} don't fit {self.num_worlds} worlds, whose values together have shape "
+                f"{tuple(given.shape)} don't match {self.num_worlds} worlds, whose values have shape "
                 f"{(self.num_worlds, *single)}"
             )
         before = present.rows if isinstance(present, DeviceValue) else self._uploaded(present, single)
@@ -199,14 +199,16 @@ class DeviceValues:
         return wp.array(rows, dtype=self.model.scalar, device=self.device)
 
     def _ranks(self, name: str, worlds: Any) -> tuple[wp.array, int | None]:
-        """Which of the chosen worlds each one is, -1 for none, and how many are chosen if that is known."""
+        """Return the rank of each world among the chosen ones, -1 for none, and the number of chosen worlds if
+        known.
+        """
         place = self.device
         if not is_on_device(worlds, place):
             rank = np.full(self.num_worlds, -1, dtype=np.int32)
             try:
                 chosen = np.arange(self.num_worlds)[np.asarray(on_host(worlds))]
             except IndexError:
-                raise ModelError(f"parameter '{name}': worlds don't fit {self.num_worlds} worlds") from None
+                raise ModelError(f"parameter '{name}': worlds don't match {self.num_worlds} worlds") from None
             rank[chosen] = np.arange(len(chosen))
             return wp.array(rank, dtype=wp.int32, device=place), len(chosen)
         given = shared_scalars(worlds)
@@ -224,12 +226,12 @@ class DeviceValues:
             launch(self._kernels.rank_mask, self.num_worlds, arrays, device=place, record_tape=False)
             return found, None
         raise ModelError(
-            f"parameter '{name}': worlds of shape {tuple(given.shape)} and {given.dtype.__name__} don't fit "
-            f"{self.num_worlds} worlds; on the device give a mask of bool, or numbers of int64"
+            f"parameter '{name}': worlds of shape {tuple(given.shape)} and {given.dtype.__name__} don't match "
+            f"{self.num_worlds} worlds; on the device give a mask of bool, or indices of int64"
         )
 
     def _range(self, name: str) -> tuple[wp.array, ...]:
-        """The least numbers, the greatest ones, and some between them."""
+        """Return the minimum numbers, the maximum numbers, and values between them."""
         if name not in self._ranges:
             first = self.first[name]
             instead = first[0] if first.ndim > number_of_dims(name) else first
@@ -246,7 +248,7 @@ class DeviceValues:
 
 
 def is_on_device(value: object, device: wp.Device) -> bool:
-    """Whether this is a tensor or array on this device, that its memory can be shared with."""
+    """Return whether a value is a tensor or array on this device whose memory can be shared."""
     if isinstance(value, wp.array):
         return value.device == device
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
@@ -258,7 +260,7 @@ def is_on_device(value: object, device: wp.Device) -> bool:
 
 
 def shared_scalars(value: Any) -> wp.array:
-    """A tensor or array as one of scalars, whose last dimensions are those of vectors and matrices; the same memory."""
+    """Return a tensor or array as scalars in the same memory, with vectors and matrices as last dimensions."""
     if not isinstance(value, wp.array):
         shared = wp.from_dlpack(value)
         assert isinstance(shared, wp.array)

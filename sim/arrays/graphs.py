@@ -1,4 +1,4 @@
-"""Launches that are captured once and repeated: on a CPU by native code of our own, elsewhere by Warp."""
+"""Captured launches that are replayed: on a CPU by native code of this package, elsewhere by Warp."""
 
 import ctypes
 import functools
@@ -12,28 +12,28 @@ from sim.arrays.launch import listed_launches, record
 from sim.errors import ModelError
 from warp_kernels.replay import ADJOINTS, ARGUMENTS, BOUNDS, FUNCTION, replay_kernels
 
-# Versions of Warp whose kernels are called as :mod:`warp_kernels.replay` does; with others Warp repeats the launches.
+# Versions of Warp whose kernels are called as in :mod:`warp_kernels.replay`; with others Warp repeats the launches.
 CALLED_ALIKE = ("1.19",)
 CAPTURED = (
-    "what a simulator or robot does can't become part of a graph that is being captured (wp.ScopedCapture, "
-    "torch.cuda.graph): it writes addresses from the host and allocates memory; call it outside of the capture. A "
-    "rollout repeats a graph of its own already"
+    "simulators and robots can't run inside a graph capture (wp.ScopedCapture, torch.cuda.graph), because they "
+    "write addresses from the host and allocate memory; call them outside of the capture. A rollout already replays "
+    "a graph of its own"
 )
 
 
 class Graph(Protocol):
-    """Launches that can be repeated."""
+    """Launches that can be replayed."""
 
     def launch(self, times: int) -> None:
-        """Repeat them."""
+        """Replay the launches."""
 
 
 class WarpGraph:
     """Launches that Warp has captured.
 
     Args:
-        work: launches them. Its kernels must have been loaded.
-        device: where.
+        work: launches the kernels, whose modules must have been loaded.
+        device: device of the launches.
     """
 
     def __init__(self, work: Callable[[], None], device: wp.Device):
@@ -41,15 +41,15 @@ class WarpGraph:
             with wp.ScopedCapture(device=device) as capture:
                 work()
         else:
-            # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs. With drivers before
-            # CUDA 12.3 Warp would first load every module that the process has, those for a CPU's lanes too.
+            # On a separate stream: CUDA can't capture the default stream, which PyTorch uses. With drivers before CUDA
+            # 12.3 Warp would first load all modules of the process, including those for a CPU's lanes.
             stream = wp.Stream(device)
             with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream, force_module_load=False) as capture:
                 work()
         self._graph = capture.graph
 
     def launch(self, times: int) -> None:
-        """Repeat them."""
+        """Replay the launches."""
         for _ in range(times):
             wp.capture_launch(self._graph)
 
@@ -61,31 +61,31 @@ def require_no_capture(device: wp.Device) -> None:
 
 
 def is_listed(device: wp.Device) -> bool:
-    """Whether launches are listed to be repeated, and not captured by Warp."""
+    """Return whether launches are listed to be replayed, rather than captured by Warp."""
     return bool(device.is_cpu) and wp.config.version.rpartition(".")[0] in CALLED_ALIKE
 
 
 def capture(work: Callable[[], None], device: wp.Device) -> Graph:
-    """Record launches to be repeated; they aren't carried out.
+    """Record launches for replay; they aren't carried out.
 
     Args:
-        work: launches them by :func:`sim.arrays.launch.launch`, sets arrays to zero by :func:`sim.arrays.launch.clear`
-            and walks back by :func:`sim.arrays.launch.run_back`, and does nothing else on the device. Its kernels must
+        work: launches by :func:`sim.arrays.launch.launch`, clears arrays by :func:`sim.arrays.launch.clear` and runs
+            backward passes by :func:`sim.arrays.launch.run_back`, and does nothing else on the device. Its kernels must
             have been loaded.
-        device: where.
+        device: device of the launches.
     """
     return Replay(work) if is_listed(device) else WarpGraph(work, device)
 
 
 class Call:
-    """What a recorded launch calls a kernel with.
+    """Arguments of the kernel call of a recorded launch.
 
     Args:
-        launch: recorded on a CPU. It is kept, since it keeps the kernel's code and arrays.
+        launch: launch recorded on a CPU. It is kept, because it keeps the kernel's code and arrays alive.
 
     Attributes:
         arguments: a structure with the fields a0, a1, ... in the order of the kernel's arguments.
-        adjoints: the same for their adjoints; None on the way forward.
+        adjoints: the same for their adjoints; None in the forward pass.
     """
 
     def __init__(self, launch: wp.Launch):
@@ -98,7 +98,7 @@ class Call:
 
     @property
     def row(self) -> list[int]:
-        """Its row in the table of :func:`warp_kernels.replay.replay_kernels`."""
+        """Return the call as a row in the table of :func:`warp_kernels.replay.replay_kernels`."""
         row = [0] * 4
         row[FUNCTION] = ctypes.cast(self.function, ctypes.c_void_p).value or 0
         row[BOUNDS], row[ARGUMENTS] = ctypes.addressof(self.bounds), ctypes.addressof(self.arguments)
@@ -107,14 +107,14 @@ class Call:
 
 
 class Replay:
-    """Launches on a CPU that are repeated, on the arrays that they were listed with.
+    """Launches on a CPU that are replayed, on the arrays with which they were listed.
 
     Args:
-        work: launches them by :func:`sim.arrays.launch.launch`; whatever else it does isn't repeated. Its kernels must
+        work: launches by :func:`sim.arrays.launch.launch`; anything else that it does isn't replayed. Its kernels must
             have been loaded.
 
     Attributes:
-        calls: in order.
+        calls: calls, in order.
     """
 
     def __init__(self, work: Callable[[], None]):
@@ -126,18 +126,18 @@ class Replay:
         self._all = Call(record(replay_kernels().replay, 1, device="cpu", calls=self._table, times=1))
 
     def launch(self, times: int) -> None:
-        """Repeat them, without Python's lock."""
+        """Replay the launches, without Python's lock."""
         call = self._all
         call.arguments.a1 = times
         call.function(ctypes.byref(call.bounds), ctypes.byref(call.arguments))
 
 
 def _structure(values: Sequence[Any]) -> ctypes.Structure:
-    """The values one after the other, as the compiler lays out the arguments of a kernel."""
+    """Return the values as a structure with the memory layout of a kernel's arguments."""
     return _layout(*map(type, values))(*values)
 
 
-@functools.cache  # to make one takes longer than to record a launch
+@functools.cache  # slower to make than recording a launch
 def _layout(*types: type) -> type[ctypes.Structure]:
     return type(
         "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{place}", each) for place, each in enumerate(types)]}

@@ -1,10 +1,10 @@
 """Warp's headers, parsed once for all modules that a process compiles for the CPU.
 
 Warp keeps a precompiled header for each thread and each set of flags, and making one takes as long as compiling a
-module of middle size. The syntax tree that it holds depends on the target alone: neither on options of LLVM, nor on
-whether products and sums are contracted, which are looked up when code is generated. While modules are compiled, Warp's
-function for it is replaced by one that keeps a single header, under the names by which the compiler looks for it. Where
-a version of Warp names them otherwise, it makes its own.
+module of medium size. Its syntax tree depends only on the target: neither on options of LLVM, nor on floating-point
+contraction, which apply when code is generated. While modules are compiled, a function replaces Warp's that keeps a
+single header, under the names by which the compiler looks for it. If a version of Warp has other names, Warp makes its
+own header.
 """
 
 import contextlib
@@ -21,29 +21,29 @@ import warp as wp
 
 from sim.output import WritingFolder
 
-# What the name of a process's folder for its headers begins with, among the system's temporary files.
+# Prefix of a process's folder for its headers, among the system's temporary files.
 FOLDER = "backswing_headers_"
-ROOM = 1_000_000  # more than a compiled module takes [bytes]
-HEADER_ROOM = 64 * ROOM  # more than a precompiled header takes [bytes]
+ROOM = 1_000_000  # upper bound for a compiled module [bytes]
+HEADER_ROOM = 64 * ROOM  # upper bound for a precompiled header [bytes]
 HEADER = """#define WP_TILE_BLOCK_DIM {block_dim}
 #define WP_NO_CRT
 #include "builtin.h"
 """
-# How Warp begins a source without numbers of type bfloat16, and the flag that leaves these out of the header too: it is
-# then parsed in two thirds of the time. Both define the same, so that the compiler doesn't complain.
+# Start of Warp's sources without numbers of type bfloat16, and the flag that omits these from the header too, which is
+# then parsed 1.5x faster. Both define the same, so that the compiler doesn't complain.
 WITHOUT_BFLOAT16 = b"#define WP_NO_BFLOAT16\n"
 WITHOUT_BFLOAT16_FLAG = "-DWP_NO_BFLOAT16="
-# What the header itself needs of its templates is made once, and not for every module.
+# Templates that the header instantiates are compiled once, and not in every module.
 INSTANTIATED_FLAG = "-fpch-instantiate-templates"
-# Flags that the tree of a header doesn't depend on.
+# Flags that don't affect the syntax tree of a header.
 LATE_FLAGS = ("-mllvm", "-ffp-contract=")
 
 
 class Headers:
-    """The precompiled headers of a process.
+    """Precompiled headers of a process.
 
     Args:
-        at_a_time: how many modules are compiled at a time; code for others is generated meanwhile.
+        at_a_time: number of modules that are compiled at a time; code for others is generated meanwhile.
     """
 
     def __init__(self, at_a_time: int):
@@ -59,14 +59,14 @@ class Headers:
         self._users = 0
         self._asked = itertools.count()
         self._own = threading.local()
-        self._for_gpus = threading.Semaphore(at_a_time)  # the largest modules take a gigabyte each
+        self._for_gpus = threading.Semaphore(at_a_time)  # the largest modules take 1 GB each
 
     def ask(self) -> int:
-        """A number for modules that are asked for together: those with a lower one are compiled first."""
+        """Return the number of a request; modules of earlier requests are compiled first."""
         return next(self._asked)
 
     def compile(self, module: wp.Module, device: wp.Device, block_dim: int, asked: int) -> None:
-        """Compile and load a module in this thread, which waits for its turn."""
+        """Compile and load a module in this thread, in its turn."""
         if device.is_cuda:
             with self._for_gpus:
                 wp.load_module(module, device, block_dim=block_dim)
@@ -77,7 +77,7 @@ class Headers:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Context in which all threads that compile share a header."""
+        """Share one header between all threads that compile in this context."""
         build: Any = getattr(getattr(wp, "_src", None), "build", None)  # Warp has no public name for it
         if not hasattr(build, "build_cpu"):
             yield
@@ -95,7 +95,7 @@ class Headers:
                     build.build_cpu = self._compile
 
     def _build(self, target: str, source: str, **options: Any) -> None:
-        """In place of Warp's function."""
+        """Build a CPU module instead of Warp's function, with the shared header."""
         if options.get("use_precompiled_headers") and {"extra_flags", "block_dim"} <= options.keys():
             options["pch_dir"] = str(self._folder)
             added = WITHOUT_BFLOAT16_FLAG if _begins_with(source, WITHOUT_BFLOAT16) else ""
@@ -103,7 +103,7 @@ class Headers:
             with self._lock:
                 try:
                     self._provide(options)
-                except OSError:  # no room among the system's temporary files
+                except OSError:  # no space among the system's temporary files
                     options["use_precompiled_headers"] = False
         flags = [flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]
         with self._slot(_Turn(flags, getattr(self._own, "asked", 0), os.path.getsize(source))):
@@ -112,10 +112,9 @@ class Headers:
 
     @contextlib.contextmanager
     def _slot(self, turn: "_Turn") -> Iterator[None]:
-        """Wait for a core, and for modules with other options of LLVM: the compiler itself would wait on a core.
+        """Wait for a core, and for modules with other LLVM options: the compiler itself would block a core meanwhile.
 
-        What was asked for first goes first. Of that the longest sources do, so that no core is left with a long one at
-        the end.
+        Earlier requests go first, and within a request the longest sources, so that no core ends with a long one.
         """
         with self._turn:
             self._waiting.append(turn)
@@ -131,14 +130,14 @@ class Headers:
                 self._turn.notify_all()
 
     def _next(self) -> "_Turn | None":
-        """Who may start now."""
+        """Return the module that may start now."""
         if self._running >= self._at_a_time:
             return None
         ready = [turn for turn in self._waiting if not self._running or turn.options == self._options]
         return min(ready, key=lambda turn: (turn.asked, -turn.size), default=None)
 
     def _provide(self, options: dict[str, Any]) -> None:
-        """Make the header for these options, unless there is one, and give it the name for these flags."""
+        """Make the header for these options, unless it exists, and link it under the name for these flags."""
         flags = options["extra_flags"].split()
         early = tuple(flag for flag in flags if not flag.startswith(LATE_FLAGS))
         others = {key: value for key, value in options.items() if key not in ("extra_flags", "verbose")}
@@ -154,17 +153,17 @@ class Headers:
             self._made[kind] = found[0] if found else None
         header = self._made[kind]
         if header is not None:
-            with contextlib.suppress(OSError):  # there already, or a file system without links
+            with contextlib.suppress(OSError):  # exists, or a file system without links
                 os.link(header, folder / (header.name[: -len(name)] + name))
 
 
 @dataclass(eq=False)
 class _Turn:
-    """A module that waits to be compiled.
+    """Module that waits to be compiled.
 
     Attributes:
         options: options of LLVM.
-        asked: its number of :meth:`Headers.ask`.
+        asked: number of its request, see :meth:`Headers.ask`.
         size: length of its source [bytes].
     """
 
@@ -179,14 +178,14 @@ def _begins_with(source: str, line: bytes) -> bool:
 
 
 def require_space_on_disk(folder: Path, size: int = ROOM) -> None:
-    """Let the system say whether what the compiler writes finds room: where it doesn't, LLVM ends the whole process.
+    """Check that the compiler's output fits on the disk: if it doesn't, LLVM would abort the process.
 
     Args:
-        folder: where it will be.
-        size: what it takes at most [bytes].
+        folder: folder of the output.
+        size: maximum size of the output [bytes].
 
     Raises:
-        OSError: if it doesn't, or nothing can be written.
+        OSError: if there is no space, or nothing can be written.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(size // ROOM):
@@ -195,7 +194,7 @@ def require_space_on_disk(folder: Path, size: int = ROOM) -> None:
 
 
 def _digest(flags: list[str]) -> str:
-    """The end of the name that Warp gives to the header for these flags (64-bit FNV-1a)."""
+    """Return the suffix of Warp's name of the header for these flags (64-bit FNV-1a)."""
     digest = 14695981039346656037
     for byte in b"".join(flag.encode() + b"\0" for flag in flags):
         digest = (digest ^ byte) * 1099511628211 % 2**64

@@ -1,4 +1,4 @@
-"""Arrays, copies and fills between steps: on a CPU straight in memory, since a call of Warp takes longer."""
+"""Arrays, copies and fills between steps: on a CPU directly in memory, which is faster than a call of Warp."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sim.arrays.device_model import the_cpu
 
 
 class HostArray:
-    """A contiguous array on a CPU that kernels reach by its address.
+    """Contiguous array on a CPU that kernels access by its address.
 
-    To make a Warp array takes longer than a step of a small robot, so it is made when it is asked for.
+    Making a Warp array takes longer than a step of a small robot, so that one is made only on request.
 
     Args:
-        address: of the first number.
-        shape: its shape.
-        dtype: scalar type of Warp's.
-        memory: what keeps the numbers: a NumPy array or a PyTorch tensor of this shape.
+        address: address of the first number.
+        shape: shape of the array.
+        dtype: Warp's scalar type.
+        memory: owner of the numbers: a NumPy array or a PyTorch tensor of this shape.
     """
 
     __slots__ = ("dtype", "memory", "ptr", "shape", "size")
@@ -36,46 +36,46 @@ class HostArray:
 
     @property
     def device(self) -> wp.Device:
-        """The CPU."""
+        """Return the CPU."""
         return the_cpu()
 
     def numpy(self) -> np.ndarray:
-        """The numbers, in the same memory."""
+        """Return the numbers, in the same memory."""
         return np.asarray(self.memory)
 
     def warp(self) -> wp.array:
-        """A Warp array over the same memory, which it keeps."""
+        """Return a Warp array over the same memory, which it keeps alive."""
         array: wp.array = wp.array(ptr=self.ptr, dtype=self.dtype, shape=self.shape, device=self.device, copy=False)
         array._memory = self.memory  # type: ignore[attr-defined]
         return array
 
 
-# What the table of pointers of :mod:`warp_kernels.checkpoint` may point to.
+# Arrays that the table of pointers of :mod:`warp_kernels.checkpoint` may point to.
 Rows = wp.array | HostArray
 
 
 def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> Rows:
-    """An array of a scalar type, still to be written: a Warp array unless the device is a CPU."""
+    """Return an uninitialised array of a scalar type: a Warp array unless the device is a CPU."""
     if device is None or not device.is_cpu:
         return wp.empty(tuple(shape), dtype=dtype, device=device)
     return _on_host(np.empty(shape, dtype=_numpy_type(dtype)), dtype)
 
 
 def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> Rows:
-    """A copy of an array of numbers on a device, of a scalar type of Warp's: a Warp array unless it is a CPU."""
+    """Return a copy of numbers on a device, of Warp's scalar type: a Warp array unless the device is a CPU."""
     if not device.is_cpu:
         return wp.array(value, dtype=dtype, device=device)
     return _on_host(np.array(value, dtype=_numpy_type(dtype), order="C"), dtype)
 
 
 def _on_host(memory: np.ndarray, dtype: Any) -> HostArray:
-    # memory.ctypes.data takes twice as long.
+    # memory.ctypes.data is half as fast.
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory.data)) if memory.size else 0
     return HostArray(address, memory.shape, dtype, memory)
 
 
 def row_of(rows: Rows, row: int) -> Rows:
-    """A row of a contiguous array, in the same memory."""
+    """Return a row of a contiguous array, in the same memory."""
     if not isinstance(rows, HostArray):
         return rows[row]
     width = rows.size // rows.shape[0]
@@ -83,18 +83,18 @@ def row_of(rows: Rows, row: int) -> Rows:
 
 
 def as_warp(rows: Rows) -> wp.array:
-    """The Warp array that something is, or one over its memory."""
+    """Return rows as a Warp array, over the same memory."""
     return rows.warp() if isinstance(rows, HostArray) else rows
 
 
 def copy_rows(target: Rows, source: Rows, *, to_row: int = 0, from_row: int = 0) -> None:
-    """Copy as many rows as the smaller of two contiguous arrays has, whose rows are of one size.
+    """Copy the number of rows of the smaller of two contiguous arrays, whose rows have the same size.
 
     Args:
-        target: where they go.
-        source: where they come from.
-        to_row: the first of them in the target.
-        from_row: the first of them in the source.
+        target: array to write to.
+        source: array to read from.
+        to_row: first row in the target.
+        from_row: first row in the source.
     """
     count = min(target.size, source.size)
     if not count:
@@ -117,10 +117,10 @@ _numpy_type = functools.cache(wp.dtype_to_numpy)
 
 
 class HostNumbers:
-    """A small array that the host writes as a whole and reads.
+    """Small array that the host writes as a whole and reads.
 
     Args:
-        array: of a scalar type, contiguous.
+        array: contiguous array of a scalar type.
     """
 
     def __init__(self, array: wp.array):
@@ -129,7 +129,7 @@ class HostNumbers:
         self._view: np.ndarray | None = array.numpy() if array.device.is_cpu else None
 
     def write(self, values: Any) -> None:
-        """Write one number everywhere, or as many as the array has."""
+        """Write one number everywhere, or as many numbers as the array has."""
         if self._view is not None:
             self._view[...] = values
         elif np.ndim(values) == 0:
@@ -138,7 +138,7 @@ class HostNumbers:
             self.array.assign(np.asarray(values, dtype=wp.dtype_to_numpy(self.array.dtype)))
 
     def write_only(self, values: Mapping[int, int]) -> None:
-        """Write some numbers by index, and zero everywhere else."""
+        """Write some numbers by index, and zero elsewhere."""
         numbers = self._view
         if numbers is None:
             numbers = np.zeros(self.array.shape, dtype=wp.dtype_to_numpy(self.array.dtype))
@@ -149,5 +149,5 @@ class HostNumbers:
             self.array.assign(numbers)
 
     def numpy(self) -> np.ndarray:
-        """The numbers; on a CPU in the same memory."""
+        """Return the numbers; on a CPU in the same memory."""
         return self.array.numpy() if self._view is None else self._view

@@ -1,10 +1,10 @@
-"""Compiling and loading kernels: several modules at a time, one line of progress, and silence where they are cached.
+"""Compilation and loading of kernels: several modules at a time, with one line of progress unless they are cached.
 
-A checksum lies beside each compiled module in the cache. A file that was cut off or changed since, by a full disk or a
-crash, may still load, and fail or compute nonsense later: it is compiled again.
+A checksum is stored next to each compiled module in the cache. A file that a full disk or a crash truncated or changed
+may still load, and fail or compute wrong results later; it is compiled again.
 
-Warp greets, and says of every module how it was loaded, at its log level INFO, its default. While this package starts
-Warp and loads modules the level is WARNING; at any other level than INFO, which a user chose, nothing is changed.
+At its default log level INFO, Warp prints a greeting and a line for every module. While this package starts Warp and
+loads modules the level is WARNING; any other level, chosen by the user, is not changed.
 """
 
 import contextlib
@@ -31,38 +31,38 @@ from sim.errors import ModelError
 from sim.output import reason
 
 NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
-# Threads of a block on CUDA. A thread that works on one world needs many registers: of smaller blocks more fit on a
-# multiprocessor at a time, and few worlds are spread over all of them.
+# Threads of a block on CUDA. A thread that works on one world needs many registers: more of the smaller blocks fit on a
+# multiprocessor at a time, and few worlds are spread over all multiprocessors.
 BLOCK_THREADS = 64
 CHECKSUM = ".crc32"
-CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has room"
+CACHE_HINT = "set WARP_CACHE_PATH to a writable folder with free space"
 
 
 @functools.cache
 def warp_runtime() -> Any:
-    """What Warp knows of its devices and of the tape that records, once it is started."""
+    """Return Warp's runtime, which knows devices and the recording tape, after starting Warp."""
     start_warp()
     return wp._src.context.runtime  # Warp has no public name for it
 
 
-@functools.cache  # a call of wp.init in vain takes longer than many a kernel
+@functools.cache  # even a redundant wp.init takes longer than many kernels
 def start_warp() -> None:
-    """Start Warp, unless that was done: without its greeting, and on a machine without CUDA without the warning.
+    """Start Warp once, without its greeting, and without the warning on a machine without CUDA.
 
     Raises:
-        ModelError: if its cache of kernels cannot be made.
+        ModelError: if its kernel cache cannot be created.
     """
     try:
         with quiet(), contextlib.nullcontext() if _has_cuda_driver() else _without_driver_warning():
             wp.init()
     except OSError as error:
         raise ModelError(
-            f"Warp's cache of kernels cannot be made in {error.filename}: {reason(error)}; {CACHE_HINT}"
+            f"Warp's kernel cache cannot be created in {error.filename}: {reason(error)}; {CACHE_HINT}"
         ) from None
 
 
 def block_threads(device: wp.DeviceLike) -> int:
-    """Threads of a block of a launch; a CPU has no blocks."""
+    """Return the threads of a block of a launch; a CPU has no blocks."""
     return BLOCK_THREADS if wp.get_device(device).is_cuda else 1
 
 
@@ -71,11 +71,11 @@ _intact: set[Path] = set()
 
 
 class CachedModule:
-    """The files of a module in Warp's cache for one device.
+    """Files of a module in Warp's cache for one device.
 
     Args:
         module: the module.
-        device: what it is compiled for.
+        device: device that it is compiled for.
     """
 
     def __init__(self, module: wp.Module, device: wp.Device):
@@ -88,12 +88,12 @@ class CachedModule:
 
     @property
     def exists(self) -> bool:
-        """Return whether Warp finds the compiled module, where there may be some for other processors and GPUs."""
+        """Return whether Warp finds the compiled module; there may be some for other processors and GPUs."""
         return any(any(self.folder.glob(name)) for name in self._patterns)
 
     @property
     def damaged(self) -> bool:
-        """Return whether the files are there and differ from those that the checksum was taken of."""
+        """Return whether the files exist and differ from their checksum."""
         if self._meta is None or self._checksum_file in _intact or not self.exists:
             return False
         try:
@@ -104,7 +104,7 @@ class CachedModule:
             return True
 
     def seal(self) -> None:
-        """Keep a checksum of the files, unless there is one or the folder can't be written to."""
+        """Store a checksum of the files, unless it exists or the folder isn't writable."""
         if self._meta is None or self._checksum_file in _intact:
             return
         _intact.add(self._checksum_file)
@@ -120,7 +120,7 @@ class CachedModule:
         return self.folder / (self._patterns[0] + CHECKSUM)
 
     def _checksum(self) -> int:
-        """Of the binary and of what describes it."""
+        """Return the checksum of the binary and its description."""
         assert self._meta is not None
         return zlib.crc32(
             (self.folder / self._meta).read_bytes(), zlib.crc32((self.folder / self._patterns[0]).read_bytes())
@@ -159,10 +159,10 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """Compile the modules of kernels that a CPU will need, unless they are cached.
 
-    That happens beside whatever the caller does next. There is no line of progress until something has to wait for
-    them; at its default log level Warp names the modules. The first one brings what all share, see
-    :mod:`sim.arrays.headers`. Modules of one call are compiled before those of later ones. Nothing is
-    raised: what could not be compiled is compiled when it is needed, and that says why not.
+    This happens in the background. There is no line of progress until something has to wait for them; at its default
+    log level Warp names the modules. The first one makes the shared header, see :mod:`sim.arrays.headers`. Modules of
+    one call are compiled before those of later ones. Nothing is raised: a module that could not be compiled is compiled
+    when it is needed, which reports the reason.
     """
     ahead = _compiled_ahead(os.getpid())
     modules = {kernel.module.name: kernel.module for kernel in kernels if device.is_cpu}
@@ -178,7 +178,7 @@ def _discard(damaged: list[CachedModule]) -> None:
     """Remove damaged modules from the cache, with one line that names their folder.
 
     Raises:
-        ModelError: where they can't be removed.
+        ModelError: if they can't be removed.
     """
     if damaged:
         folder = damaged[0].folder if len(damaged) == 1 else f"{len(damaged)} folders of {damaged[0].folder.parent}"
@@ -189,7 +189,7 @@ def _discard(damaged: list[CachedModule]) -> None:
         except FileNotFoundError:
             pass  # another process was faster
         except OSError as error:
-            raise ModelError(f"damaged kernels can't be removed: {reason(error)}; remove {files.folder}") from None
+            raise ModelError(f"damaged kernels cannot be removed: {reason(error)}; remove {files.folder}") from None
 
 
 def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers, asked: int) -> None:
@@ -199,7 +199,7 @@ def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers, as
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Context without Warp's messages at its default log level; those of warnings and errors remain."""
+    """Suppress Warp's messages in a context at its default log level, except warnings and errors."""
     before = wp.config.log_level
     if before == wp.LOG_INFO:
         wp.config.log_level = wp.LOG_WARNING
@@ -210,9 +210,9 @@ def quiet() -> Iterator[None]:
 
 
 def _compile(modules: list[wp.Module], device: wp.Device, ahead: list[Future]) -> None:
-    """Compile modules in several threads, and wait for those that are compiled ahead.
+    """Compile modules in several threads, and wait for those that are compiled in the background.
 
-    The compiler lets other threads run meanwhile.
+    The compiler doesn't block other threads.
     """
     pool, headers = _compilers(os.getpid())
     asked, block = headers.ask(), block_threads(device)
@@ -237,9 +237,9 @@ def _compile(modules: list[wp.Module], device: wp.Device, ahead: list[Future]) -
 
 
 def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
-    """First those with flags that few have: the compiler does not work with two sets of flags at a time.
+    """Return modules in order of compilation: first those with rare flags, since two sets of flags can't be mixed.
 
-    Of the others the last ones first, because the modules of the backward pass take longest.
+    Of the others the last come first, because the modules of the backward pass take longest.
     """
     flags = [module.options.get("cpu_compiler_flags") for module in modules]
     common = Counter(flags).most_common(1)[0][0] if flags else None
@@ -249,19 +249,19 @@ def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
 
 @functools.cache
 def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
-    """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
+    """Return a process's compiler threads, more than cores since some generate code meanwhile, and its headers."""
     cores = len(usable_cores())
     return ThreadPoolExecutor(4 * cores), Headers(cores)
 
 
 @functools.cache
 def _compiled_ahead(process: int) -> dict[str, Future]:
-    """The modules that a process compiles ahead, by name; one that was forked from it has others."""
+    """Return the modules that a process compiles in the background, by name; a forked process has others."""
     return {}
 
 
 def _shown(futures: list[Future]) -> Iterator[Future]:
-    """The futures as they are completed, with a line of progress on standard error."""
+    """Yield the futures as they complete, with a line of progress on standard error."""
     count = len(futures)
     if not sys.stderr.isatty():
         print(f"compiling {count} {'module' if count == 1 else 'modules'} of kernels", file=sys.stderr, flush=True)
@@ -273,7 +273,7 @@ def _shown(futures: list[Future]) -> Iterator[Future]:
 
 
 def _cache_problem() -> OSError | None:
-    """What the system says to another module in the cache; the compiler's own error doesn't tell."""
+    """Return the system's error on writing another module to the cache; the compiler's own error doesn't tell."""
     try:
         require_space_on_disk(Path(str(wp.config.kernel_cache_dir)))
     except OSError as error:
@@ -291,7 +291,7 @@ def _has_cuda_driver() -> bool:
 
 @contextlib.contextmanager
 def _without_driver_warning() -> Iterator[None]:
-    """Context in which Warp's native library, which writes to standard error itself, does not miss a driver."""
+    """Suppress the warning of Warp's native library, written to standard error, about a missing driver."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as written:
         stderr = os.dup(2)

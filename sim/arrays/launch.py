@@ -1,4 +1,4 @@
-"""Launch kernels by name: every argument of a kernel gets the array that has its name."""
+"""Kernel launches by name: every argument of a kernel gets the array of the same name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,29 +11,29 @@ from sim.arrays.kernels import block_threads, load_modules, warp_runtime
 from warp_kernels.replay import replay_kernels
 
 GRADIENT = "_bar"
-# The expression of what belongs to a source that is a class.
+# Expression for an attribute of a source that is a class.
 ABSENT = "absent"
 
-# Takes the arguments of a kernel out of those that are named and the sources after them.
+# Function that selects the arguments of a kernel from those named and from the sources.
 Plan = Callable[..., list[Any]]
 _plans: dict[tuple[Any, ...], Plan] = {}
 # Kernels whose module has been loaded since they were made, each with the name of the device.
 _loaded: set[tuple[wp.Kernel, Any]] = set()
-# What is launched while kernels are only being collected, in order.
+# Kernels launched while kernels are only collected, in order.
 _collected: dict[wp.Kernel, None] | None = None
-# Whether launches are recorded while kernels are being collected.
+# Whether launches are recorded while kernels are collected.
 _recording = True
-# What is launched while launches are listed, in order.
+# Launches made while launches are listed, in order.
 _listed: list[wp.Launch] | None = None
 
 
 def active_tape() -> wp.Tape | None:
-    """The tape that records at the moment."""
+    """Return the tape that is recording."""
     return warp_runtime().tape
 
 
 class Twin:
-    """An array of single worlds and one of lane groups. A launch takes the one whose type its kernel asks for.
+    """Array of single worlds and array of lane groups. A launch takes the one whose type its kernel expects.
 
     Attributes:
         worlds: [count, world].
@@ -45,7 +45,7 @@ class Twin:
 
 
 class NotRecorded:
-    """Stands for a recorded launch where kernels are only collected."""
+    """Placeholder of a recorded launch while kernels are only collected."""
 
     def launch(self) -> None:
         """Do nothing."""
@@ -64,19 +64,19 @@ def launch(
     Args:
         kernel: the kernel.
         dim: number of threads, one number for each dimension.
-        sources: where arguments are looked up, see :func:`bind`.
-        device: where to launch it.
+        sources: objects that have the other arguments, see :func:`bind`.
+        device: device of the launch.
         record_tape: whether an active tape records it.
-        named: arguments given one by one, see :func:`bind`.
+        named: arguments given explicitly, see :func:`bind`.
 
     Raises:
         TypeError: as :func:`bind`.
     """
     if _collected is not None:
-        _arguments(kernel, (named, *sources))  # a name that is missing shows before anything is compiled
+        _arguments(kernel, (named, *sources))  # missing names fail before anything is compiled
         _collected[kernel] = None
         return
-    check()  # a launch may first compile its module, which takes seconds
+    check()  # a launch may compile its module, which takes seconds
     if (kernel, getattr(device, "alias", device)) not in _loaded:
         load_kernels([kernel], device)
     given, block = _arguments(kernel, (named, *sources)), block_threads(device)
@@ -90,10 +90,10 @@ def launch(
 
 
 def clear(array: wp.array) -> None:
-    """Set an array to zero, by a launch on a CPU, where launches are listed.
+    """Set an array to zero, on a CPU by a launch, since launches are listed there.
 
     Args:
-        array: contiguous.
+        array: a contiguous array.
     """
     device = wp.get_device(array.device)
     if not device.is_cpu:
@@ -105,7 +105,7 @@ def clear(array: wp.array) -> None:
 
 
 def run_back(tape: wp.Tape) -> None:
-    """Apply the adjoints of what a tape has recorded, as ``tape.backward()`` does, which can't be listed."""
+    """Apply the adjoints of a tape, as ``tape.backward()`` does, which can't be listed."""
     if _listed is None:
         tape.backward()
         return
@@ -122,13 +122,13 @@ def run_back(tape: wp.Tape) -> None:
 def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None:
     assert _listed is not None
     recorded = wp.launch(kernel, dim, **options, record_tape=False, record_cmd=True)
-    if recorded is not None:  # as it is where there are no threads
+    if recorded is not None:  # None without threads
         _listed.append(recorded)
 
 
 @contextmanager
 def listed_launches() -> Iterator[list[wp.Launch]]:
-    """Context in which :func:`launch`, :func:`clear` and :func:`run_back` list launches on a CPU in place of them."""
+    """List the launches of :func:`launch`, :func:`clear` and :func:`run_back` on a CPU instead of carrying them out."""
     global _listed
     before, _listed = _listed, []
     try:
@@ -138,12 +138,12 @@ def listed_launches() -> Iterator[list[wp.Launch]]:
 
 
 def threads_of_world(device: wp.Device, most: int) -> int:
-    """How many threads share the links or constraints of a world: a CPU runs them one after the other."""
+    """Return the number of threads that share the links or constraints of a world: one on a CPU."""
     return 1 if device.is_cpu else most
 
 
 def loops_over_contacts(device: wp.Device) -> bool:
-    """Whether one thread goes over all contacts of a world, as on a CPU, or each slot for contacts has its own.
+    """Return whether one thread loops over all contacts of a world, as on a CPU; otherwise each contact slot has one.
 
     See :func:`warp_kernels.variants.looped_over_slots`.
     """
@@ -153,8 +153,8 @@ def loops_over_contacts(device: wp.Device) -> bool:
 def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
     """Load the kernels that a function will launch, all at once, so that those not cached are compiled together.
 
-    The function is called, but nothing that it launches is carried out. What it records with :func:`record` is, because
-    that is kept for later.
+    The function is called, but its launches aren't carried out. Launches recorded by :func:`record` are, because they
+    are kept for later.
     """
     with collecting_kernels() as kernels:
         work()
@@ -163,10 +163,10 @@ def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
 
 @contextmanager
 def collecting_kernels(recording: bool = True) -> Iterator[dict[wp.Kernel, None]]:
-    """Context in which kernels are collected instead of being launched.
+    """Collect kernels in a context instead of launching them.
 
     Args:
-        recording: whether :func:`record` records, for which it loads the kernel at once, or collects like the others.
+        recording: whether :func:`record` records, and loads the kernel at once, or collects like the others.
     """
     global _collected, _recording
     before, _collected, _recording = (_collected, _recording), {}, recording
@@ -177,7 +177,7 @@ def collecting_kernels(recording: bool = True) -> Iterator[dict[wp.Kernel, None]
 
 
 def is_collecting() -> bool:
-    """Whether kernels are collected instead of being launched."""
+    """Return whether kernels are collected instead of launched."""
     return _collected is not None
 
 
@@ -191,7 +191,9 @@ def load_kernels(kernels: Iterable[wp.Kernel], device: wp.DeviceLike) -> None:
 
 
 def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, device: wp.DeviceLike, **named: Any) -> Any:
-    """A launch that can be repeated, as a :class:`wp.Launch`; it isn't carried out. Arguments as for :func:`launch`."""
+    """Return a launch that can be repeated, a :class:`wp.Launch`, without carrying it out. Arguments as for
+    :func:`launch`.
+    """
     if _collected is not None and not _recording:
         _collected[kernel] = None
         return NotRecorded()
@@ -201,33 +203,33 @@ def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, devi
 
 
 def bind(kernel: wp.Kernel, *sources: object, **named: Any) -> list[Any]:
-    """The arguments of a kernel, in its order.
+    """Return the arguments of a kernel, in its order.
 
-    An argument ``x`` is ``named["x"]``, or the attribute or entry ``x`` of the first source that has one. Where nothing
-    is named ``x_bar``, that argument is the gradient of ``x``; it is None where ``x`` has none, and the kernel sees an
-    array without rows. A source that is a class stands for something absent: so the kernel sees what the class
-    annotates. A name means the same in all sources: where it was found is remembered for each kernel.
+    An argument ``x`` is ``named["x"]``, or the attribute or entry ``x`` of the first source that has one. If nothing is
+    named ``x_bar``, that argument is the gradient of ``x``, or None if ``x`` has none, and the kernel gets an array
+    without rows. A source that is a class represents something absent: the kernel gets empty arrays of the annotated
+    types. A name must mean the same in all sources, because its source is cached for each kernel.
 
     Args:
         kernel: the kernel.
         sources: objects with arrays as attributes, or mappings from names to arrays.
-        named: arguments given one by one.
+        named: arguments given explicitly.
 
     Raises:
-        TypeError: for an argument that nothing has the name of, and for a name that the kernel doesn't take.
+        TypeError: for an argument without a source, and for a name that the kernel doesn't take.
     """
     return _arguments(kernel, (named, *sources))
 
 
 def _arguments(kernel: wp.Kernel, everything: tuple[Any, ...]) -> list[Any]:
-    """As :func:`bind`, of what is named and the sources after it."""
+    """Return arguments as :func:`bind`, from the named arguments followed by the sources."""
     key = (kernel, *everything[0], *map(type, everything))
     plan = _plans.get(key)
     if plan is not None:
         try:
             return plan(*everything)
         except (AttributeError, KeyError):
-            pass  # another source of the same type, which lacks what that one had
+            pass  # the source lacks an attribute that another of its type had
     plan = _plans[key] = _make_plan(kernel, everything)
     return plan(*everything)
 
@@ -246,16 +248,14 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
     missing = [name for name, expression in found.items() if expression is None]
     if missing:
         places = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
-        raise TypeError(
-            f"kernel '{kernel.key}': nothing is named {_quoted(missing)} in {places} or among the arguments"
-        )
-    # As code: one look-up after the other takes several times as long in a loop.
+        raise TypeError(f"kernel '{kernel.key}': no argument {_quoted(missing)} in {places} or among the given ones")
+    # Compiled as code, which is several times faster than lookups in a loop.
     sources = ", ".join(f"s{number}" for number in range(len(everything)))
     return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]", {"structs": structs})
 
 
 def _find(name: str, everything: Sequence[Any], dtype: Any) -> str | None:
-    """The expression of an argument; source number n goes by the name ``sn``."""
+    """Return the expression of an argument; source number n is ``sn``."""
     for number, source in enumerate(everything):
         if isinstance(source, Mapping):
             if name in source:

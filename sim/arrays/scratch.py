@@ -1,7 +1,7 @@
-"""Scratch arrays of operations, kept for the next one that asks for the same shape.
+"""Scratch arrays of operations, reused for the same shape.
 
-On a CPU fresh memory costs as much as what is computed in it: the system maps and clears every page at its first use.
-On CUDA, Warp's own pool gives memory in the order of the stream, so arrays are simply made.
+On a CPU allocating memory costs as much as the computation in it: the system maps and clears every page at its first
+use. On CUDA, Warp's pool allocates in the order of the stream, so that arrays are simply allocated.
 """
 
 from collections import defaultdict
@@ -19,7 +19,9 @@ _bytes = 0
 
 @contextmanager
 def scratch_arrays() -> Iterator[None]:
-    """What :func:`scratch_array` gives in this context is free for others after it. For one thread at a time."""
+    """Free the arrays that :func:`scratch_array` returns in this context for reuse after it. For one thread at a
+    time.
+    """
     _lent.append([])
     try:
         yield
@@ -29,9 +31,9 @@ def scratch_arrays() -> Iterator[None]:
 
 @contextmanager
 def kept_scratch() -> Iterator[list[wp.array]]:
-    """Collect the arrays that :func:`scratch_array` gives in this context, for a captured graph to keep alive.
+    """Collect the arrays that :func:`scratch_array` returns in this context, for a captured graph to keep alive.
 
-    Between two launches of the graph they may serve others. :func:`keep` adds to them.
+    They may be reused between two launches of the graph. :func:`keep` adds to them.
     """
     _kept.append([])
     try:
@@ -41,12 +43,12 @@ def kept_scratch() -> Iterator[list[wp.array]]:
 
 
 def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool = False) -> wp.array:
-    """An array of arbitrary content, and so is its gradient, if it is to have one.
+    """Return an uninitialised array, with an uninitialised gradient on request.
 
     Args:
-        shape: its shape.
-        dtype: type of its entries.
-        device: where it lies.
+        shape: shape of the array.
+        dtype: type of an entry.
+        device: device of the array.
         gradient: whether it has a gradient.
     """
     if not _lent or not wp.get_device(device).is_cpu:
@@ -59,7 +61,7 @@ def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gr
 
 
 def keep(array: wp.array) -> None:
-    """Let what is captured at the moment keep an array alive that its launches use."""
+    """Keep an array alive that the launches of the present capture use."""
     for arrays in _kept:
         arrays.append(array)
 

@@ -1,4 +1,4 @@
-"""The shapes of a model as arrays on a device, for the kernels of collision and of distances."""
+"""Shapes of a model as arrays on a device, for the kernels of collision and distances."""
 
 from collections.abc import Sequence, Sized
 from typing import Any
@@ -15,7 +15,7 @@ from warp_kernels.collision.structs import collision_structs
 
 
 def row_array(values: npt.ArrayLike, dtype: Any, device: wp.DeviceLike) -> wp.array:
-    """Numbers, or rows of them where ``dtype`` is a vector."""
+    """Return an array of numbers, or of rows if ``dtype`` is a vector."""
     rows = np.array(values)
     if wp.types.type_is_vector(dtype):
         rows = rows.reshape(-1, dtype._length_)
@@ -23,18 +23,18 @@ def row_array(values: npt.ArrayLike, dtype: Any, device: wp.DeviceLike) -> wp.ar
 
 
 def starts(parts: Sequence[Sized]) -> np.ndarray:
-    """Where each part starts if they stand one after the other, and the end of the last."""
+    """Return the start of each part in their concatenation, and its end."""
     return np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 
 
 def geometry_struct(model: Model, hulls: Sequence[np.ndarray], parallel: float, device: wp.DeviceLike) -> Any:
-    """The struct ``Geometries`` of :func:`warp_kernels.collision.structs.collision_structs`.
+    """Return the struct ``Geometries`` of :func:`warp_kernels.collision.structs.collision_structs`.
 
     Args:
         model: the model.
-        hulls: of each geometry the vertices of its hull [n, 3]; none for what isn't a convex mesh.
-        parallel: squared sine between the axes of capsules below which they count as parallel.
-        device: where the arrays are to lie.
+        hulls: hull vertices of each geometry [n, 3]; none unless it is a convex mesh.
+        parallel: squared sine of the angle between capsule axes below which they count as parallel.
+        device: device of the arrays.
     """
     radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
     vertices = np.concatenate([np.zeros((0, 3)), *hulls])
@@ -52,7 +52,7 @@ def geometry_struct(model: Model, hulls: Sequence[np.ndarray], parallel: float, 
 
 
 def packed_struct(model: Model, shapes: PackedShapes, device: wp.DeviceLike) -> Any:
-    """The struct ``PackedShapes`` of :func:`warp_kernels.collision.structs.collision_structs`."""
+    """Return the struct ``PackedShapes`` of :func:`warp_kernels.collision.structs.collision_structs`."""
     vec3 = codes.warp_types(model.scalar).vec3
     return fill(
         collision_structs(model.scalar).PackedShapes,
@@ -71,7 +71,7 @@ def packed_struct(model: Model, shapes: PackedShapes, device: wp.DeviceLike) -> 
 
 
 def field_shapes(model: Model) -> np.ndarray:
-    """Of each geometry the place of its first height among all, and its rows and columns; zeros for others."""
+    """Return the offset of each geometry's first height among all, and its rows and columns; zeros for others."""
     shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
     first = 0
     for index, geometry in enumerate(model.geometries):

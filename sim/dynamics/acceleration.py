@@ -33,7 +33,7 @@ def link_accelerations(
     frames: Sequence[str] | None = None,
     reference: str = "local_world_aligned",
 ) -> wp.array:
-    """Accelerations of frames, without gravity.
+    """Return accelerations of frames, without gravity.
 
     Args:
         model: the model.
@@ -41,10 +41,10 @@ def link_accelerations(
         qd: joint velocities [num_worlds, nv].
         qdd: joint accelerations [num_worlds, nv].
         frames: names of frames. Default: ``model.link_names``.
-        reference: "local_world_aligned": acceleration of the frame's origin along world axes, the time derivative of
-            :func:`sim.link_velocities`; "world": spatial acceleration about the world's origin, again the derivative of
-            the velocity in that reference; "local": that of the frame's origin along the frame's axes, as an
-            accelerometer has it (which feels gravity on top).
+        reference: "local_world_aligned" for the acceleration of the frame's origin along world axes, the time
+            derivative of :func:`sim.link_velocities`; "world" for the spatial acceleration about the world's origin,
+            again the derivative of the velocity in that reference; "local" for the acceleration of the frame's origin
+            along the frame's axes, as an accelerometer measures it (which adds gravity).
 
     Returns:
         [num_worlds, len(frames), 6]: angular [rad/s^2], then linear acceleration [m/s^2].
@@ -65,7 +65,7 @@ def link_accelerations(
 
 
 def acceleration_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
-    """See :func:`link_accelerations`."""
+    """Return the operation of :func:`link_accelerations`."""
     code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array, qdd: wp.array) -> None:
@@ -90,7 +90,7 @@ def jacobian_derivative(
     frame: str | Sequence[str],
     reference: str = "local_world_aligned",
 ) -> wp.array:
-    """Time derivative of :func:`sim.jacobian` in motion with qd.
+    """Return the time derivative of :func:`sim.jacobian` in motion with qd.
 
     Args:
         model: the model.
@@ -117,7 +117,7 @@ def jacobian_derivative(
 
 
 def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
-    """See :func:`jacobian_derivative`; always with the dimension of frames."""
+    """Return the operation of :func:`jacobian_derivative`; always with the dimension of frames."""
     code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:

@@ -15,7 +15,7 @@ Names = tuple[str, ...]
 
 
 def frame_names(model: Model, frames: Sequence[str] | None) -> Names:
-    """Names of frames, those of all links for None. Raises ModelError for a single string and for an unknown frame."""
+    """Return names of frames, those of all links for None. Raises ModelError for a single string and unknown frames."""
     if frames is None:
         return model.link_names
     if isinstance(frames, str):
@@ -27,13 +27,13 @@ def frame_names(model: Model, frames: Sequence[str] | None) -> Names:
 
 
 def reference_code(name: str | None) -> int:
-    """The code of a reference by its name. Raises ModelError for an unknown one."""
+    """Return the code of a reference by name. Raises ModelError for an unknown one."""
     if not isinstance(name, str) or name not in REFERENCES:
         raise ModelError(f"unknown reference '{name}'; known are {', '.join(REFERENCES)}")
     return REFERENCES[name]
 
 
-# Of a quaternion; less is taken for zero.
+# Length of a quaternion below which it counts as zero.
 SHORTEST = 1e-6
 
 
@@ -41,7 +41,7 @@ def require_coordinates(model: Model, where: str, q: np.ndarray) -> None:
     """Check that coordinates [states, num_worlds, nq] are finite and have no zero quaternion.
 
     Raises:
-        ModelError: naming the first state, world and joint where they aren't; ``where`` says who asks.
+        ModelError: naming the caller ``where``, and the first invalid state, world and joint.
     """
     ends = np.append(model.joint_q_start, model.nq)[1:].tolist()
     turning = [
@@ -59,5 +59,5 @@ def require_coordinates(model: Model, where: str, q: np.ndarray) -> None:
 
 
 def _length(q: np.ndarray, end: int) -> np.ndarray:
-    """Length of the quaternion whose last entry is the one before ``end``."""
+    """Return the length of the quaternion whose last entry is the one before ``end``."""
     return np.linalg.norm(q[..., end - 4 : end], axis=-1)

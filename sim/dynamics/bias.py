@@ -1,7 +1,7 @@
 """Joint forces of gravity and of motion, as free functions by the rules of :mod:`sim.dynamics`.
 
-They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + passive(q, qd)``; the last part,
-dampers, springs, dry friction and gravity compensation, is in none of them.
+They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + passive(q, qd)``; none includes
+the last part: dampers, springs, dry friction and gravity compensation.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Gravity = Callable[[DeviceModel], wp.array]
 
 @any_leading_shape
 def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Joint forces that hold the model still against gravity.
+    """Return the joint forces that hold the model still against gravity.
 
     Args:
         model: the model.
@@ -46,7 +46,7 @@ def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
 
 @any_leading_shape
 def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    """Joint forces against Coriolis and centrifugal effects: those of motion at constant qd without gravity.
+    """Return the joint forces of Coriolis and centrifugal effects: those of motion at constant qd without gravity.
 
     Args:
         model: the model.
@@ -72,7 +72,7 @@ def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array
 
 @any_leading_shape
 def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    """The sum of :func:`gravity_forces` and :func:`coriolis_forces`, in one pass.
+    """Return the sum of :func:`gravity_forces` and :func:`coriolis_forces`, computed at once.
 
     Args:
         model: the model.
@@ -97,7 +97,7 @@ def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
 
 
 def gravity_operation(model: Model) -> DifferentiableOp:
-    """See :func:`gravity_forces`."""
+    """Return the operation of :func:`gravity_forces`."""
 
     def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
@@ -112,12 +112,12 @@ def gravity_operation(model: Model) -> DifferentiableOp:
 
 
 def coriolis_operation(model: Model) -> DifferentiableOp:
-    """See :func:`coriolis_forces`."""
+    """Return the operation of :func:`coriolis_forces`."""
     return _velocity_operation(model, weightless, PARAMETERS)
 
 
 def bias_operation(model: Model) -> DifferentiableOp:
-    """See :func:`bias_forces`."""
+    """Return the operation of :func:`bias_forces`."""
     return _velocity_operation(model, lambda m: m.parameters["gravity"], (*PARAMETERS, "gravity"))
 
 

@@ -1,4 +1,4 @@
-"""Where the links of a model are, how they move and what they weigh: forward kinematics in scratch arrays."""
+"""Forward kinematics in scratch arrays: poses, motions and inertias of links."""
 
 from typing import Any, Protocol
 
@@ -17,11 +17,11 @@ NOT_CLEARED = {"pose_bar": None, "origin_bar": None, "subspace_bar": None, "link
 
 
 class KinematicsArrays(Protocol):
-    """What forward kinematics fill, and scratch of their adjoint.
+    """Output of forward kinematics, and scratch of their adjoint.
 
     Attributes:
-        pose, origin, subspace, link_inertia: [item, lane groups], with gradients while a tape records; the last
-            two may have no rows, and are then left out.
+        pose, origin, subspace, link_inertia: [item, lane groups], with gradients while a tape records; the last two are
+            skipped if they have no rows.
         turn_bar, shift_bar: scratch of vec3 [num_links, groups], for the adjoint.
         q_bar_buffer: :meth:`Poses.scratch_buffer` of the coordinates, for the adjoint.
     """
@@ -43,15 +43,15 @@ def run_kinematics(
     frames: tuple[str, ...] | None = None,
     lanes: int = 1,
 ) -> None:
-    """Launch forward kinematics, and hang its adjoint on the active tape.
+    """Launch forward kinematics, and record the adjoint on the active tape.
 
     Args:
-        model: the arrays of the model.
+        model: arrays of the model.
         q: coordinates [num_worlds, nq].
-        arrays: what is filled.
-        clear_gradients: whether the gradients of what is filled become zero.
-        frames: only the links that carry these, and what they hang on, are worked on; None for all links.
-        lanes: how many worlds a lane group has.
+        arrays: output.
+        clear_gradients: whether the gradients of the output become zero.
+        frames: frames whose links, with their ancestors, are computed. Default: all links.
+        lanes: number of worlds per lane group.
     """
     tape = active_tape()
     dim = (model.model.num_trees, arrays.pose.shape[1])
@@ -78,15 +78,15 @@ class Poses:
     """Scratch arrays of forward kinematics [item, group], filled on construction, with gradients while a tape records.
 
     Args:
-        model: the arrays of the model.
+        model: arrays of the model.
         q: coordinates [num_worlds, nq].
-        frames: only what the poses and motions of these depend on is filled; None for all.
+        frames: frames whose poses and motions are computed. Default: all.
         lanes: lanes of a group, see :mod:`warp_kernels.algebra`; with one lane an entry of the arrays is one world.
 
     Attributes:
-        pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
-        types: those of the entries, see :func:`warp_kernels.types.lane_types`.
-        groups: how many there are; of the last one some lanes may have no world.
+        pose: pose of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
+        types: types of the entries, see :func:`warp_kernels.types.lane_types`.
+        groups: number of lane groups; some lanes of the last one may have no world.
     """
 
     def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
@@ -104,15 +104,17 @@ class Poses:
         run_kinematics(model, q, self, True, frames, lanes)
 
     def _output(self, items: int, dtype: type) -> wp.array:
-        """An array for kinematics to fill; of its gradient, while a tape records, they set to zero what they fill."""
+        """Return an output array; kinematics set its gradient to zero where they fill it, while a tape records."""
         return scratch_array((items, self.groups), dtype, self.model.device, gradient=active_tape() is not None)
 
     def _further(self) -> tuple[wp.array, wp.array]:
-        """Motion subspace and inertias, without rows where they are left out."""
+        """Return motion subspace and inertias, without rows if they are skipped."""
         return self.model.none(self.types.spatial), self.model.none(self.types.inertia)
 
     def _of_one_group(self, items: int, dtype: type) -> wp.array:
-        """Scratch [items, groups] within a launch; with lanes one group's for all, which a CPU takes in turn."""
+        """Return scratch [items, groups] within a launch; with lanes that of one group, since a CPU runs them in
+        turn.
+        """
         if self.lanes == 1:
             return scratch_array((items, self.groups), dtype, self.model.device)
         one = scratch_array((items, 1), dtype, self.model.device)
@@ -122,16 +124,16 @@ class Poses:
         return every
 
     def states(self, array: States | None) -> Any:
-        """An array of states as a kernel for these groups takes it."""
+        """Return an array of states in the form for kernels of these groups."""
         return for_lanes(array, self.lanes)
 
     def scratch_buffer(self, count: int) -> wp.array:
-        """Place for ``count`` entries of a world, see :mod:`warp_kernels.algebra.entries`. With one lane none."""
+        """Return a buffer of ``count`` entries of a world (:mod:`warp_kernels.algebra.entries`); empty for one lane."""
         size = 2 * count * self.lanes if self.lanes > 1 else 0
         return scratch_array((size,), self.model.types.scalar, self.model.device)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
-        """An array ``[items, groups]`` of arbitrary content; its gradient, while a tape records, is zero."""
+        """Return an uninitialised array ``[items, groups]``; its gradient, while a tape records, is zero."""
         array = scratch_array((items, self.groups), dtype, self.model.device, gradient=active_tape() is not None)
         if array.grad is not None:
             array.grad.zero_()

@@ -1,11 +1,11 @@
-"""What the functions of :mod:`sim.dynamics` share: arguments, scratch arrays and the tape.
+"""Shared by the functions of :mod:`sim.dynamics`: arguments, scratch arrays and the tape.
 
-An operation launches kernels into scratch arrays and returns a fresh array. While a :class:`wp.Tape` records, it hangs
-one function on the tape, which repeats the kernels on a tape of its own and adds to the gradients of the inputs. So
-nothing but inputs and results lives between forward and backward, and a second backward finds no stale scratch.
+An operation launches kernels into scratch arrays and returns a new array. While a :class:`wp.Tape` records, it records
+one function, which repeats the kernels on a separate tape and adds to the gradients of the inputs. Therefore only
+inputs and results are kept between forward and backward pass, and a second backward pass finds no stale scratch.
 
-On a CPU some hundred worlds are worked on at a time, so that their scratch, which the next ones use again, stays in
-the cache of the processor.
+On a CPU some hundred worlds are computed at a time, so that their scratch, which is reused, stays in the processor's
+cache.
 """
 
 import functools
@@ -34,17 +34,17 @@ Arrays = TypeVar("Arrays")
 
 
 class KeptArrays(Generic[Arrays]):
-    """Keeps the arrays of the latest questions, at most ``most``, and drops the oldest ones."""
+    """Cache of arrays for the latest keys, at most ``most`` of them."""
 
     def __init__(self, most: int):
         self._most = most
         self._kept: dict[Hashable, tuple[Model, Arrays]] = {}
 
     def get(self, m: DeviceModel, question: Hashable, make: Callable[[], Arrays]) -> Arrays:
-        """Those of a model on a device, made where they aren't there."""
+        """Return the arrays of a model on a device for a key, made if not cached."""
         key = (id(m.model), question, str(m.device), m.model.dtype)
         if key not in self._kept:
-            # The entry keeps the model alive, so that its id stays its own.
+            # The entry keeps the model alive, so that its id isn't reused.
             self._kept[key] = m.model, make()
             if len(self._kept) > self._most:
                 self._kept.pop(next(iter(self._kept)))
@@ -58,36 +58,36 @@ DYNAMICS_PARAMETERS = (
 )  # fmt: skip
 CACHED_MODELS = 8
 WORLDS_AT_A_TIME = 512
-# Fewer worlds are worked on one by one: that takes no more time, and less to compile.
+# Minimum number of worlds for lane groups. Below, single worlds take no more time, and compile faster.
 WORTH_LANES = 16
-# The parameters' bytes, and arrays for many worlds and for few.
+# Bytes of the parameters, and arrays for many and for few worlds.
 _cache: dict[tuple[int, str], tuple[list[bytes], DeviceModel, DeviceModel]] = {}
-_loaded: set[tuple[CodeType, Any, int, str]] = set()  # works whose kernels have been loaded, by their code
+_loaded: set[tuple[CodeType, Any, int, str]] = set()  # operations whose kernels have been loaded, by their code
 
 
 def dynamics_parameters(model: Model) -> tuple[str, ...]:
-    """The parameters on which kinematics and dynamics of a model depend."""
+    """Return the parameters on which kinematics and dynamics of a model depend."""
     return (*DYNAMICS_PARAMETERS, "gravity_compensation") if model.compensated else DYNAMICS_PARAMETERS
 
 
 @serialized
 def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WORTH_LANES) -> DeviceModel:
-    """The arrays of a model on the device of the first Warp array, or on Warp's current device.
+    """Return the arrays of a model on the device of the first Warp array, or on Warp's current device.
 
     Args:
-        model: the model; arrays on a device stay as they are, and work on lane groups of any number of worlds.
-        arrays: the arguments ``[num_worlds, ...]`` of a function.
-        worth_lanes: how many worlds a function must have to work on lane groups.
+        model: the model; a DeviceModel is returned unchanged, and works on lane groups of any number of worlds.
+        arrays: arguments ``[num_worlds, ...]`` of a function.
+        worth_lanes: minimum number of worlds for lane groups.
     """
     if isinstance(model, DeviceModel):
         return model
     require_type("model", model, Model, "a sim.Model")
     device = next((array.device for array in arrays if isinstance(array, wp.array)), None) or find_device(None)
     key = (id(model), str(device))
-    # Entries of a model's parameters may be written to between two calls.
+    # Entries of a model's parameters may be changed between two calls.
     numbers = [value.tobytes() for value in model.parameters.values()]
     if key not in _cache or _cache[key][0] != numbers:
-        # The entry keeps the model alive, so that its id stays its own.
+        # The entry keeps the model alive, so that its id isn't reused.
         many = DeviceModel(model, device)
         _cache[key] = numbers, many, many.with_lanes(1)
         if len(_cache) > CACHED_MODELS:
@@ -99,12 +99,12 @@ def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WO
 
 @serialized
 def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], worlds: int | None = None) -> wp.array:
-    """An argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
+    """Return an argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
 
     Raises:
         ModelError: for another shape, dtype or device, or another number of worlds than the first argument or the
-            parameters have; for what holds no real numbers, and a tensor whose gradient would be lost. Coordinates
-            from NumPy or a list must be finite, without quaternions of zeros.
+            parameters have; for values that aren't real numbers, and a tensor whose gradient would be lost. Coordinates
+            from NumPy or a list must be finite, without zero quaternions.
     """
     given = None
     if not isinstance(value, wp.array):
@@ -127,7 +127,7 @@ def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], w
 
 @contextmanager
 def paused_tape() -> Iterator[None]:
-    """Launches in this context are not recorded."""
+    """Pause the tape: launches in this context aren't recorded."""
     runtime = warp_runtime()
     tape, runtime.tape = runtime.tape, None
     try:
@@ -136,13 +136,13 @@ def paused_tape() -> Iterator[None]:
         runtime.tape = tape
 
 
-# Work of an operation on some worlds: the model's arrays for them, the result, and the inputs in order.
+# Work of an operation on some worlds: arrays of the model for them, the result, and the inputs in order.
 Work = Callable[..., None]
 
 
 @dataclass(frozen=True, eq=False)
 class DifferentiableOp:
-    """What a function computes, apart from its arguments and from who asks for the gradient.
+    """Computation of a function, independent of its arguments and of the source of the gradient.
 
     Attributes:
         shape: shape of the result for one world.
@@ -150,9 +150,9 @@ class DifferentiableOp:
         backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
         parameters: names of the parameters that it depends on; it reads no others.
         needs_result: whether ``backward`` reads the result and not just its gradient.
-        in_place: whether both take arrays that kernels look up, :class:`sim.arrays.array_refs.ArrayRef`, and the
-            adjoint of kinematics alone gives gradients of inputs. All of such a result, and of such a gradient that is
-            marked as new, is written, whatever was there.
+        in_place: whether both take arrays by reference, :class:`sim.arrays.array_refs.ArrayRef`, and only the adjoint
+            of kinematics adds to gradients of inputs. Such a result, and such a gradient that is marked as new, is
+            overwritten entirely.
     """
 
     shape: tuple[int, ...]
@@ -165,12 +165,12 @@ class DifferentiableOp:
 
 @serialized
 def run(model: DeviceModel, operation: DifferentiableOp, inputs: Sequence[wp.array | None]) -> wp.array:
-    """Make the result of an operation, and hang its gradient on the active tape.
+    """Return the result of an operation, and record its gradient on the active tape.
 
     Args:
-        model: the arrays of the model.
-        operation: what to compute.
-        inputs: the arrays ``[num_worlds, ...]`` that it depends on; None for one that isn't there.
+        model: arrays of the model.
+        operation: computation.
+        inputs: arrays ``[num_worlds, ...]`` that it depends on; None for an absent one.
     """
     tape = active_tape()
     given = [array for array in inputs if array is not None]
@@ -187,7 +187,7 @@ def run(model: DeviceModel, operation: DifferentiableOp, inputs: Sequence[wp.arr
 
 
 def of_position(operation: Callable[[Model], DifferentiableOp], model: Model | DeviceModel, q: Array) -> wp.array:
-    """The result of an operation that depends on masses, for its argument q as a user gave it."""
+    """Return the result of an operation that depends on masses, for a user's argument q."""
     m = on_device(model, q)
     m.require_masses()
     return run(m, operation(m.model), [batch(m, "q", q, (m.model.nq,))])
@@ -196,7 +196,7 @@ def of_position(operation: Callable[[Model], DifferentiableOp], model: Model | D
 def of_velocity(
     operation: Callable[[Model], DifferentiableOp], model: Model | DeviceModel, q: Array, qd: Array
 ) -> wp.array:
-    """As :func:`of_position`, for q and qd."""
+    """Return the result of an operation as :func:`of_position`, for q and qd."""
     m = on_device(model, q, qd)
     m.require_masses()
     q = batch(m, "q", q, (m.model.nq,))
@@ -211,7 +211,7 @@ def run_in_chunks(
     inputs: Sequence[wp.array | None],
     at_a_time: int = WORLDS_AT_A_TIME,
 ) -> None:
-    """Do the work of an operation, on a CPU for some hundred worlds at a time."""
+    """Run the work of an operation, on a CPU for some hundred worlds at a time."""
     worlds = result.shape[0]
     size = at_a_time if model.device.is_cpu else worlds
     _load_kernels(work, model, result, inputs)
@@ -226,7 +226,7 @@ def run_in_chunks(
 
 
 def _load_kernels(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
-    """Load all kernels of a work together, the first time that it is done."""
+    """Load all kernels of an operation together, the first time that it runs."""
     key = (work.__code__, model.types.scalar, model.lanes, model.device.alias)
     if key not in _loaded and not is_collecting():
         with scratch_arrays():
@@ -235,7 +235,7 @@ def _load_kernels(work: Work, model: DeviceModel, result: wp.array, inputs: Sequ
 
 
 def taped_backward(forward: Work) -> Work:
-    """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
+    """Return the backward function of an operation whose kernels all have an adjoint: it repeats them on a tape."""
 
     def backward(model: DeviceModel, result: wp.array, *inputs: wp.array | None) -> None:
         again = scratch_array(result.shape, result.dtype, result.device, gradient=True)
@@ -253,7 +253,7 @@ def launch_last(
 ) -> None:
     """Launch the kernel that writes the result of an operation; while a tape records, only record it.
 
-    Gradients need what the kernels before it left, not the result itself. Arguments as for
+    Gradients depend on the results of the kernels before it, not on its own. Arguments as for
     :func:`sim.arrays.launch.launch`.
     """
     tape = active_tape()
@@ -264,7 +264,7 @@ def launch_last(
 
 
 def detached(array: wp.array) -> wp.array:
-    """The same memory without the gradient; the caller keeps ``array`` alive."""
+    """Return an array over the same memory without the gradient; the caller keeps ``array`` alive."""
     return wp.array(
         ptr=array.ptr, dtype=array.dtype, shape=array.shape, strides=array.strides, device=array.device, copy=False
     )
@@ -274,9 +274,9 @@ P = ParamSpec("P")
 
 
 def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
-    """Let the arrays of a function have any leading shape in place of num_worlds, none included, and its result too.
+    """Let the arrays and the result of a function have any leading shape instead of num_worlds, including none.
 
-    A number of a single state is an array of one entry, since Warp has none without dimensions.
+    A scalar result of a single state is an array of one entry, since Warp has no arrays without dimensions.
     """
     signature = inspect.signature(function)
     arrays = [each.name for each in signature.parameters.values() if each.annotation in (Array, Array | None)]
@@ -300,7 +300,7 @@ def _shape(name: str, value: Array) -> tuple[int, ...]:
 
 
 def _flat(name: str, value: Array, leading: tuple[int, ...]) -> Array:
-    """An array with one dimension in place of the leading ones."""
+    """Return an array with one dimension instead of the leading ones."""
     array = value.contiguous() if isinstance(value, wp.array) else as_numbers(name, value)
     first, rest = tuple(array.shape[: len(leading)]), array.shape[len(leading) :]
     if first != leading:

@@ -5,23 +5,23 @@ damping, spring and dry friction, with the armature in M and gravity in c:
 
     tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd) - compensation(q)
 
-where the last is what bears the links' ``gravity_compensation``, their shares of weight. Constraints, contacts,
-actuators, tendons and a medium belong to the simulator.
+where the last term is the force of the links' ``gravity_compensation``. Constraints, contacts, actuators, tendons and a
+medium belong to the simulator.
 
-Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may
-hold, and which one follows from state and acceleration no more than whether the joint sticks: that belongs to the
-simulator, and so do limits. The gradient in friction_loss is sign(qd); in qd friction has none, also across zero, where
-it jumps.
+Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may hold
+the joint; neither that force nor sticking follows from state and acceleration, so that both, like limits, belong to the
+simulator. The gradient in friction_loss is sign(qd); friction has no gradient in qd, not even across zero, where it
+jumps.
 
 Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA); Khalil and Dombre,
-*Modeling, Identification and Control of Robots* (2002), chapter 9 (friction of joints). Reverse mode goes through none
-of the algorithms: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar g . ID(q, qd, qdd)
-(see :mod:`warp_kernels.dynamics.newton_euler`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w
-in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function theorem on
-ID(q, qd, qdd) = tau).
+*Modeling, Identification and Control of Robots* (2002), chapter 9 (friction of joints). Reverse mode doesn't
+differentiate the algorithms: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar
+g . ID(q, qd, qdd) (see :mod:`warp_kernels.dynamics.newton_euler`); with cotangent g of qdd and w = M^-1 g, that of
+forward dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit
+function theorem on ID(q, qd, qdd) = tau).
 
-Accelerations lose more digits than anything else, as many as the condition number of the mass matrix has: for a model
-in float32 they are worked out in float64 and rounded at the end.
+Accelerations lose more digits than other results, as many as the condition number of the mass matrix has. For a model
+in float32 they are computed in float64 and rounded at the end.
 """
 
 import warp as wp
@@ -48,7 +48,7 @@ from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.link_forces import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea import rnea_adjoint_kernels, rnea_kernels
 
-# What ``passive=False`` leaves out. The armature stays: it is the inertia of rotors, a part of M.
+# Parameters that ``passive=False`` omits. The armature stays: it is the inertia of rotors, a part of M.
 PASSIVE_FORCES = ("damping", "stiffness", "rest_position", "friction_loss")
 
 
@@ -62,7 +62,7 @@ def inverse_dynamics(
     *,
     passive: bool = True,
 ) -> wp.array:
-    """Joint forces that produce an acceleration.
+    """Return the joint forces that produce an acceleration.
 
     Args:
         model: the model.
@@ -71,8 +71,8 @@ def inverse_dynamics(
         qdd: joint accelerations, the time derivative of qd [num_worlds, nv].
         wrench: external moment [N m], then force [N], on each link along world axes about the origin of the link's
             frame [num_worlds, num_links, 6].
-        passive: whether damping, springs, dry friction and gravity compensation count. Without them the result is that
-            of Pinocchio's ``rnea``.
+        passive: whether damping, springs, dry friction and gravity compensation are included. Without them the result
+            is that of Pinocchio's ``rnea``.
 
     Returns:
         [num_worlds, nv].
@@ -94,7 +94,7 @@ def inverse_dynamics(
 
 
 def inverse_dynamics_operation(model: Model, passive: bool = True) -> DifferentiableOp:
-    """See :func:`inverse_dynamics`."""
+    """Return the operation of :func:`inverse_dynamics`."""
 
     def forward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
@@ -122,7 +122,7 @@ def forward_dynamics(
     *,
     passive: bool = True,
 ) -> wp.array:
-    """Joint accelerations under joint forces: the inverse of :func:`inverse_dynamics`.
+    """Return the joint accelerations under joint forces: the inverse of :func:`inverse_dynamics`.
 
     Args:
         model: the model.
@@ -154,7 +154,7 @@ def forward_dynamics(
 
 
 def forward_dynamics_operation(model: Model, passive: bool = True) -> DifferentiableOp:
-    """See :func:`forward_dynamics`."""
+    """Return the operation of :func:`forward_dynamics`."""
 
     def forward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
@@ -199,7 +199,7 @@ def _parameter_names(model: Model, passive: bool) -> tuple[str, ...]:
 
 
 def _joint_parameters(m: DeviceModel, passive: bool) -> dict[str, wp.array]:
-    """The parameters, where passive forces don't count with zeros for theirs, which have no gradients."""
+    """Return the joint parameters; without passive forces zeros replace theirs, which then have no gradients."""
     if passive:
         return m.parameters
     return {**m.parameters, **dict.fromkeys(PASSIVE_FORCES, zeros(m, (1, m.model.nv)))}
@@ -223,10 +223,10 @@ def _add_passive_gradient(
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None, passive: bool) -> wp.array:
-    """Wrenches about the trees' origins [num_links, groups]: external ones and, if passive forces count, those against
-    gravity. An array without entries stands for none.
+    """Return wrenches about the trees' origins [num_links, groups]; an array without entries if there are none.
 
-    Its adjoint hangs on the active tape.
+    They are external ones and, if passive forces are included, those of gravity compensation. Their adjoint is recorded
+    on the active tape.
     """
     m, tape = bodies.model, active_tape()
     compensated = passive and m.model.compensated
@@ -267,7 +267,7 @@ def add_rigid_body_force(
 ) -> None:
     """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau.
 
-    Gravity compensation counts if passive forces do.
+    Gravity compensation is included if passive forces are.
     """
     m, scratch = bodies.model, _motion_scratch(bodies, "velocity", "acceleration", "force")
     common_wrench = _common_wrench(bodies, wrench, passive)
@@ -278,12 +278,12 @@ def add_rigid_body_force(
 
 
 def _motion_scratch(bodies: Bodies, *names: str) -> dict[str, wp.array]:
-    """Scratch of motions or forces of each link, by name."""
+    """Return scratch for motions or forces of each link, by name."""
     return {name: bodies.scratch(bodies.model.model.num_links, bodies.types.spatial) for name in names}
 
 
 def _articulated_scratch(bodies: Bodies) -> dict[str, wp.array]:
-    """What the articulated-body algorithm leaves, by name."""
+    """Return scratch for the articulated-body algorithm, by name."""
     t, size = bodies.types, bodies.model.model
     per_dof = {"factor_u": t.spatial, "factor_d": t.real, "innovation": t.real}
     arrays = {name: bodies.scratch(size.nv, dtype) for name, dtype in per_dof.items()}
@@ -309,14 +309,14 @@ def _run_articulated_body(
 
 
 def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
-    """Forward kinematics with the tape that recorded them."""
+    """Return forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
         bodies = Bodies(m, q, lanes=m.lanes)
     return tape, bodies
 
 
 def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array:
-    """M(q)^-1 right [num_worlds, nv], worked out in float64."""
+    """Return M(q)^-1 right [num_worlds, nv], computed in float64."""
     result = scratch_array(right.shape, right.dtype, right.device)
     m = bodies.model.in_double()
     if m is not bodies.model:
@@ -330,7 +330,7 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
 def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> dict[str, wp.array]:
     """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D, factor_u and factor_d."""
     m, scratch = bodies.model, _articulated_scratch(bodies)
-    # Forces on the way to the roots, then accelerations.
+    # Forces propagate to the roots, then accelerations to the leaves.
     motion = bodies.scratch(m.model.num_links, bodies.types.spatial)
     launch(
         aba_kernels(m.types.scalar, bodies.lanes).solve_mass_matrix, (m.model.num_trees, bodies.groups), bodies, m,
@@ -340,14 +340,14 @@ def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> di
 
 
 def weightless(m: DeviceModel) -> wp.array:
-    """A gravity of zero."""
+    """Return a gravity of zero."""
     gravity = scratch_array((1, 1), m.types.vec3, m.device)
     gravity.zero_()
     return gravity
 
 
 def zeros(m: DeviceModel, shape: tuple[int, ...]) -> wp.array:
-    """A scratch array of scalars, all zero, without a gradient."""
+    """Return a scratch array of scalars, all zero, without a gradient."""
     array = scratch_array(shape, m.types.scalar, m.device)
     array.zero_()
     return array
@@ -379,7 +379,7 @@ def add_rigid_body_gradient(
     *,
     passive: bool = False,
 ) -> None:
-    """Add the gradient of weight . :func:`add_rigid_body_force`; the tape is that of the bodies, and is walked back."""
+    """Add the gradient of weight . :func:`add_rigid_body_force`, with the backward pass of the bodies' tape."""
     m = bodies.model
     with tape:
         common_wrench = _common_wrench(bodies, wrench, passive)

@@ -1,4 +1,4 @@
-"""Kinematics of a model: poses, velocities and Jacobians of frames, motion of the coordinates, lengths of tendons.
+"""Kinematics of a model: poses, velocities and Jacobians of frames, integration of coordinates, lengths of tendons.
 
 Free functions by the rules of :mod:`sim.dynamics`.
 """
@@ -32,13 +32,14 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
 from warp_kernels.kinematics.motion import frame_velocity_kernels, link_velocity_kernels
 
-# Poses and Jacobians of fewer worlds take less time one by one, the pictures of a film for example.
+# Minimum number of worlds for lane groups in poses and Jacobians: smaller batches, such as the frames of a film, are
+# faster world by world.
 POSES_WORTH_LANES = 64
 
 
 @any_leading_shape
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
-    """Poses of frames in the world.
+    """Return poses of frames in the world.
 
     Args:
         model: the model.
@@ -62,23 +63,23 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
 
 
 def pose_operation(model: Model, names: Names) -> DifferentiableOp:
-    """See :func:`forward_kinematics`."""
+    """Return the operation of :func:`forward_kinematics`."""
     return _of_poses((len(names), 7), names, "frame_pose")
 
 
 def matrix_operation(model: Model, names: Names) -> DifferentiableOp:
-    """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
+    """Return the operation of poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
     return _of_poses((len(names), 4, 4), names, "frame_matrix", buffer_size=16)
 
 
 def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffer_size: int = 0) -> DifferentiableOp:
-    """What a kernel of frames computes of the poses of links; its result goes by the name of the kernel.
+    """Return the operation of a kernel on frames and the poses of links; its result has the name of the kernel.
 
     Args:
-        shape: of the result.
-        names: of the frames.
+        shape: shape of the result.
+        names: names of the frames.
         kernel: name of the kernel; its adjoint is ``<kernel>_adjoint``.
-        buffer_size: number of entries of a frame in the kernels' buffer; 0 where they take none.
+        buffer_size: number of entries of a frame in the kernels' buffer; 0 if they have none.
     """
 
     def run_kernel(bodies: Poses, name: str, **result: Any) -> None:
@@ -109,16 +110,16 @@ def link_velocities(
     frames: Sequence[str] | None = None,
     reference: str = "local_world_aligned",
 ) -> wp.array:
-    """Spatial velocities of frames.
+    """Return spatial velocities of frames.
 
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
         frames: names of frames. Default: ``model.link_names``.
-        reference: "local_world_aligned": velocity of the frame's origin along world axes; "world": of the point of
-            the moving body that is now at the world's origin, along world axes; "local": of the frame's origin along
-            the frame's axes.
+        reference: "local_world_aligned" for the velocity of the frame's origin along world axes; "world" for that of
+            the point of the moving body that is at the world's origin, along world axes; "local" for that of the
+            frame's origin along the frame's axes.
 
     Returns:
         [num_worlds, len(frames), 6]: angular [rad/s], then linear velocity [m/s].
@@ -138,7 +139,7 @@ def link_velocities(
 
 
 def velocity_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
-    """See :func:`link_velocities`."""
+    """Return the operation of :func:`link_velocities`."""
     code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
@@ -157,13 +158,13 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Differenti
 
 
 def _launch_over_frames(kernel: wp.Kernel, bodies: Motions, names: Names, **named: Any) -> None:
-    """Launch a kernel that takes frames and the degrees of freedom that move each of them."""
+    """Launch a kernel over frames and the degrees of freedom that move each of them."""
     m, dim = bodies.model, (len(names), bodies.groups)
     launch(kernel, dim, bodies, m, m.frame_paths(names), m.frame_arrays(names), device=m.device, **named)
 
 
 def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
-    """Velocity of each link about its tree's origin [num_links, num_worlds]."""
+    """Return the velocity of each link about its tree's origin [num_links, num_worlds]."""
     m = bodies.model
     velocity = bodies.scratch(m.model.num_links, m.types.spatial)
     kernel = link_velocity_kernels(m.types.scalar).link_velocity
@@ -175,7 +176,7 @@ def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
 def jacobian(
     model: Model | DeviceModel, q: Array, frame: str | Sequence[str], reference: str = "local_world_aligned"
 ) -> wp.array:
-    """Jacobian of one or several frames: the spatial velocity of a frame is ``jacobian @ qd``.
+    """Return the Jacobian of one or several frames: the spatial velocity of a frame is ``jacobian @ qd``.
 
     Args:
         model: the model.
@@ -206,13 +207,13 @@ def run_of_frames(
     reference: str,
     inputs: Sequence[wp.array],
 ) -> wp.array:
-    """The result of ``make(model, names, reference)``, without the dimension of frames for a single one."""
+    """Return the result of ``make(model, names, reference)``, without the dimension of frames for a single one."""
     operation = make(m.model, frame_names(m.model, [frame] if isinstance(frame, str) else frame), reference)
     return run(m, _of_single(operation) if isinstance(frame, str) else operation, inputs)
 
 
 def _of_single(operation: DifferentiableOp) -> DifferentiableOp:
-    """An operation on one frame without the dimension of frames, the first one of its result."""
+    """Return an operation on one frame without the dimension of frames, the first one of its result."""
 
     def with_frames(array: wp.array) -> wp.array:
         return array.reshape((array.shape[0], *operation.shape))
@@ -227,7 +228,7 @@ def _of_single(operation: DifferentiableOp) -> DifferentiableOp:
 
 
 def jacobian_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
-    """See :func:`jacobian`; always with the dimension of frames."""
+    """Return the operation of :func:`jacobian`; always with the dimension of frames."""
     code = reference_code(reference)
 
     def run_kernel(bodies: Motions, name: str, **result: Any) -> None:
@@ -250,7 +251,7 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Differenti
 
 @any_leading_shape
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:
-    """Coordinates after moving with constant velocity: q "plus" dt qd on the configuration manifold.
+    """Return the coordinates after moving with constant velocity: q "plus" dt qd on the configuration manifold.
 
     Args:
         model: the model.
@@ -277,7 +278,7 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 
 
 def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
-    """See :func:`integrate`."""
+    """Return the operation of :func:`integrate`."""
 
     def run_kernel(name: str, m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array, **further: Any) -> None:
         threads = threads_of_world(m.device, model.num_links)
@@ -296,7 +297,8 @@ def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
 
 @any_leading_shape
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
-    """The velocity that takes q0 to q1 in one second, turning by at most pi; the inverse of :func:`integrate`.
+    """Return the velocity that moves q0 to q1 in one second, by at most pi of rotation; the inverse of
+    :func:`integrate`.
 
     Args:
         model: the model.
@@ -323,7 +325,7 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
 
 
 def difference_operation(model: Model) -> DifferentiableOp:
-    """See :func:`difference`."""
+    """Return the operation of :func:`difference`."""
 
     def forward(m: DeviceModel, result: wp.array, q0: wp.array, q1: wp.array) -> None:
         kernel, dim = integrate_kernels(m.types.scalar).difference, (model.num_links, result.shape[0])
@@ -333,13 +335,13 @@ def difference_operation(model: Model) -> DifferentiableOp:
 
 
 def tendon_lengths(model: Model, q: np.ndarray) -> np.ndarray:
-    """The length of each tendon for coordinates [nq], by the model's own parameters [num_tendons], m."""
+    """Return the length of each tendon for coordinates [nq], by the model's own parameters [num_tendons], m."""
     tendons = model.tendons
     if not tendons.names:
         return np.zeros(0)
     poses = np.zeros((0, 7))
     if len(tendons.point_link):
-        given: wp.array = wp.array(q[None], dtype=model.scalar, device="cpu")  # so that no GPU has to be there
+        given: wp.array = wp.array(q[None], dtype=model.scalar, device="cpu")  # needs no GPU
         poses = forward_kinematics(model, given).numpy()[0]
     coordinates = q[model.dof_q[tendons.term_dof]]
     places = tendon_places(tendons, model.parameters, poses)

@@ -20,7 +20,7 @@ PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 
 @any_leading_shape
 def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Joint-space mass matrix, armature included.
+    """Return the joint-space mass matrix, armature included.
 
     Args:
         model: the model.
@@ -44,7 +44,7 @@ def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
 
 
 def mass_matrix_operation(model: Model) -> DifferentiableOp:
-    """See :func:`mass_matrix`."""
+    """Return the operation of :func:`mass_matrix`."""
 
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q, lanes=m.lanes)
@@ -61,9 +61,9 @@ def mass_matrix_operation(model: Model) -> DifferentiableOp:
 
 @any_leading_shape
 def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
-    """The inverse of the joint-space mass matrix, from the sparse factors of the articulated-body algorithm.
+    """Return the inverse of the joint-space mass matrix, from the sparse factors of the articulated-body algorithm.
 
-    As all that has accelerations for a result, it is worked out in float64 whatever the model's dtype.
+    Like accelerations, it is computed in float64 whatever the model's dtype.
 
     Args:
         model: the model.
@@ -90,7 +90,7 @@ def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
 
 
 def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
-    """See :func:`mass_matrix_inverse`."""
+    """Return the operation of :func:`mass_matrix_inverse`."""
 
     def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
         m, q = m.in_double(), in_double(q)
@@ -108,7 +108,7 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
             )  # fmt: skip
 
     def backward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
-        # With A the inverse, S the symmetric part of its adjoint: that of the matrix is -A S A.
+        # With the inverse A and the symmetric part S of its adjoint, the adjoint of the matrix is -A S A.
         tape, bodies = taped_bodies(m, q)
         kernels, nv = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv
         dim = (bodies.groups, nv)

@@ -1,6 +1,6 @@
-"""Centre of mass, momentum and energy of all that moves, as free functions by the rules of :mod:`sim.dynamics`.
+"""Centre of mass, momentum and energy of all moving links, as free functions by the rules of :mod:`sim.dynamics`.
 
-Links that are welded to the world don't count, be they merged into it (``collapse_fixed``) or not.
+Links that are welded to the world don't count, whether they are merged into it (``collapse_fixed``) or not.
 
 Source: Orin and Goswami, *Centroidal momentum matrix of a humanoid robot* (IROS 2008).
 """
@@ -29,7 +29,7 @@ PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 
 @any_leading_shape
 def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Centre of mass of all links that move, in the world.
+    """Return the centre of mass of all moving links, in the world.
 
     Args:
         model: the model.
@@ -54,7 +54,7 @@ def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
 
 @any_leading_shape
 def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Jacobian of the centre of mass: its velocity is ``jacobian @ qd``.
+    """Return the Jacobian of the centre of mass: its velocity is ``jacobian @ qd``.
 
     Args:
         model: the model.
@@ -79,7 +79,7 @@ def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
 
 @any_leading_shape
 def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
-    """The matrix that takes joint velocities to :func:`centroidal_momentum`.
+    """Return the matrix that maps joint velocities to :func:`centroidal_momentum`.
 
     Args:
         model: the model.
@@ -104,7 +104,7 @@ def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array
 
 @any_leading_shape
 def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    """Momentum of all links about the centre of mass, along world axes.
+    """Return the momentum of all links about the centre of mass, along world axes.
 
     Args:
         model: the model.
@@ -130,7 +130,7 @@ def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.a
 
 @any_leading_shape
 def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    """Kinetic energy of links and rotors: half of ``qd @ M(q) @ qd``.
+    """Return the kinetic energy of links and rotors: half of ``qd @ M(q) @ qd``.
 
     Args:
         model: the model.
@@ -156,9 +156,9 @@ def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
 
 @any_leading_shape
 def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Potential energy of gravity, zero at the world's origin, and of the joints' springs.
+    """Return the potential energy of gravity, zero at the world's origin, and of the joints' springs.
 
-    Of a link's weight only what ``gravity_compensation`` leaves counts.
+    The weight of a link counts without the fraction in ``gravity_compensation``.
 
     Args:
         model: the model.
@@ -182,11 +182,11 @@ def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
 
 
 class _Composite(Bodies):
-    """Bodies, and what they weigh together.
+    """Bodies with their composite inertias.
 
     Attributes:
-        composite: inertia of each link with all that it carries.
-        total_mass, total_moment: of all trees, the moment about the first one's origin.
+        composite: inertia of each link with all its descendants.
+        total_mass, total_moment: of all trees; the moment is about the first one's origin.
     """
 
     def __init__(self, model: DeviceModel, q: wp.array):
@@ -200,14 +200,14 @@ class _Composite(Bodies):
         launch(kernels.total_mass, self.worlds, self, m, device=m.device)
 
     def run_momentum_matrix(self, matrix: wp.array) -> None:
-        """Fill the centroidal momentum matrix."""
+        """Compute the centroidal momentum matrix."""
         m = self.model
         kernel = momentum_kernels(m.types.scalar).momentum_matrix
         launch(kernel, (m.model.nv, self.worlds), self, m, device=m.device, momentum_matrix=matrix)
 
 
 def centre_of_mass_operation(model: Model) -> DifferentiableOp:
-    """See :func:`centre_of_mass`."""
+    """Return the operation of :func:`centre_of_mass`."""
     _require_mass(model)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
@@ -219,7 +219,7 @@ def centre_of_mass_operation(model: Model) -> DifferentiableOp:
 
 
 def centre_of_mass_jacobian_operation(model: Model) -> DifferentiableOp:
-    """See :func:`centre_of_mass_jacobian`."""
+    """Return the operation of :func:`centre_of_mass_jacobian`."""
     _require_mass(model)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
@@ -231,7 +231,7 @@ def centre_of_mass_jacobian_operation(model: Model) -> DifferentiableOp:
 
 
 def centroidal_momentum_matrix_operation(model: Model) -> DifferentiableOp:
-    """See :func:`centroidal_momentum_matrix`."""
+    """Return the operation of :func:`centroidal_momentum_matrix`."""
     _require_mass(model)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
@@ -241,7 +241,7 @@ def centroidal_momentum_matrix_operation(model: Model) -> DifferentiableOp:
 
 
 def centroidal_momentum_operation(model: Model) -> DifferentiableOp:
-    """See :func:`centroidal_momentum`."""
+    """Return the operation of :func:`centroidal_momentum`."""
     _require_mass(model)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
@@ -255,7 +255,7 @@ def centroidal_momentum_operation(model: Model) -> DifferentiableOp:
 
 
 def kinetic_energy_operation(model: Model) -> DifferentiableOp:
-    """See :func:`kinetic_energy`."""
+    """Return the operation of :func:`kinetic_energy`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         bodies = Bodies(m, q)
@@ -267,7 +267,7 @@ def kinetic_energy_operation(model: Model) -> DifferentiableOp:
 
 
 def potential_energy_operation(model: Model) -> DifferentiableOp:
-    """See :func:`potential_energy`."""
+    """Return the operation of :func:`potential_energy`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
@@ -282,4 +282,4 @@ def potential_energy_operation(model: Model) -> DifferentiableOp:
 
 def _require_mass(model: Model) -> None:
     if not model.parameters["mass"][model.link_tail_dof >= 0].sum() > 0.0:
-        raise ModelError("nothing that moves has a mass, so there is no centre of mass; give a link a mass")
+        raise ModelError("the moving links have no mass, so that the centre of mass is undefined; give a link a mass")

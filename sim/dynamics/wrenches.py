@@ -29,16 +29,16 @@ def link_wrenches(
     frames: Sequence[str],
     reference: str = "local_world_aligned",
 ) -> wp.array:
-    """External wrenches at frames as the wrenches on links that :func:`sim.inverse_dynamics` takes.
+    """Return external wrenches at frames as the wrenches on links that :func:`sim.inverse_dynamics` takes.
 
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
-        wrench: moment [N m], then force [N], at each frame [num_worlds, len(frames), 6]. One at a frame that stands
-            still in the world has no effect.
+        wrench: moment [N m], then force [N], at each frame [num_worlds, len(frames), 6]. A wrench at a static frame has
+            no effect.
         frames: names of frames; several wrenches on one link add up.
-        reference: "local_world_aligned": about the frame's origin along world axes; "world": about the world's origin
-            along world axes; "local": about the frame's origin along the frame's axes.
+        reference: "local_world_aligned" for wrenches about the frame's origin along world axes; "world" about the
+            world's origin along world axes; "local" about the frame's origin along the frame's axes.
 
     Returns:
         [num_worlds, num_links, 6].
@@ -60,7 +60,7 @@ def link_wrenches(
 
 
 def link_wrench_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
-    """See :func:`link_wrenches`."""
+    """Return the operation of :func:`link_wrenches`."""
     code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, wrench: wp.array) -> None:

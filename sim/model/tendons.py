@@ -20,7 +20,7 @@ class Tendons:
 
     A fixed tendon has terms, each a coefficient times a joint coordinate. A spatial one has points on links, and
     segments between them. With a wrap, a sphere or a cylinder, there are three segments between two points: straight to
-    the surface, along it, and straight on. "Places" are all points, followed by the two tangent points of each wrap.
+    the surface, along it, and straight on. "Path points" are all points, then two tangent points per wrap.
 
     Attributes:
         names: [num_tendons].
@@ -28,7 +28,7 @@ class Tendons:
         term_dof: degree of freedom of each term [num_terms].
         point_link: link of each point, -1 for the world [num_points].
         segment_start: first segment of each tendon, and their number [num_tendons + 1].
-        segment_ends: two places of each segment [num_segments, 2].
+        segment_ends: two path points of each segment [num_segments, 2].
         segment_wrap: wrap of a segment along its surface, -1 for a straight one [num_segments].
         segment_share: weight of a segment in the length: one over the divisor of its pulley [num_segments].
         wrap_link: link of each wrap, -1 for the world [num_wraps].
@@ -68,7 +68,7 @@ class Tendons:
 
     @property
     def place_link(self) -> np.ndarray:
-        """Return the link of each place, -1 for the world [num_points + 2 num_wraps]."""
+        """Return the link of each path point, -1 for the world [num_points + 2 num_wraps]."""
         return np.concatenate([self.point_link, np.repeat(self.wrap_link, 2)]).astype(np.int32)
 
     def terms(self, tendon: int) -> range:
@@ -80,7 +80,7 @@ class Tendons:
         return range(int(self.segment_start[tendon]), int(self.segment_start[tendon + 1]))
 
     def links(self, tendon: int) -> list[int]:
-        """Return the links of a tendon's places, without the world."""
+        """Return the links of a tendon's path points, without the world."""
         links = self.place_link
         ends = self.segment_ends[list(self.segments(tendon))].reshape(-1)
         return sorted({int(links[end]) for end in ends.tolist()} - {-1})
@@ -193,9 +193,9 @@ ANY_SIDE = -2
 def tendon_places(
     tendons: Tendons, parameters: Mapping[str, np.ndarray], poses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return all places in the world [num_places, 3], and the length along each wrap [num_wraps], m.
+    """Return all path points in the world [num_places, 3], and the length along each wrap [num_wraps], m.
 
-    The two places of a wrap that the tendon doesn't touch are midway between the points before and after it.
+    The two path points of a wrap that the tendon doesn't touch are midway between the points before and after it.
 
     Args:
         tendons: the tendons.

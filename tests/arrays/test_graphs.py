@@ -53,7 +53,7 @@ def test_warps_own_stream_waits_for_work_on_torchs(called, monkeypatch):
 
 def test_torchs_captures_are_refused(called, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    with pytest.raises(sim.ModelError, match=r"can't become part of a graph that is being captured .*torch.cuda.graph"):
+    with pytest.raises(sim.ModelError, match=r"torch.cuda.graph"):
         on_torch_stream(CUDA)
     assert called == []
 
@@ -71,7 +71,7 @@ def test_warps_captures_are_refused():
     ):
         with (
             wp.ScopedCapture(device="cpu"),
-            pytest.raises(sim.ModelError, match=r"can't become part of a graph .*wp.ScopedCapture"),
+            pytest.raises(sim.ModelError, match=r"wp.ScopedCapture"),
         ):
             work()
     simulator.step(state)

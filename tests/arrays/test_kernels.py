@@ -153,13 +153,16 @@ def test_a_terminal_sees_how_many_are_compiled(monkeypatch):
 def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "kernels").write_text("a file in its place")
     done = start(tmp_path)
-    assert done.stderr.splitlines()[-1].startswith("sim.errors.ModelError: Warp's cache of kernels cannot be made in ")
-    assert "set WARP_CACHE_PATH to a folder that can be written to" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("sim.errors.ModelError: ")
+    assert f"{tmp_path / 'kernels'}: " in last
+    assert "WARP_CACHE_PATH" in last
     command = [sys.executable, "-m", "sim", "warmup", "scenes/robots/arm.urdf"]
     environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "kernels")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     (line,) = done.stderr.splitlines()
-    assert line.startswith("error: Warp's cache of kernels cannot be made in ")
+    assert line.startswith("error: ")
+    assert f"{tmp_path / 'kernels'}: " in line
     assert done.returncode == 1
 
 
@@ -175,8 +178,8 @@ def test_a_full_disk_is_one_sentence(tmp_path, size):
     done = start(tmp_path, before=FULL.format(size=size))
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("sim.errors.ModelError: kernels cannot be written to "), done.stderr
-    assert "File too large; set WARP_CACHE_PATH to a folder" in last
+    assert last.startswith("sim.errors.ModelError: "), done.stderr
+    assert "File too large; set WARP_CACHE_PATH" in last
 
 
 def test_without_room_for_a_precompiled_header_there_is_none(tmp_path):

@@ -413,7 +413,7 @@ def test_names_are_unique():
     with pytest.raises(sim.ModelError, match="constraint 'c': a constraint of this name exists already"):
         builder.add_weld_constraint("c", "a", "b")
     builder.add_joint_coupling("j", "k")
-    with pytest.raises(sim.ModelError, match="coupling of joint 'j' with 'l': it follows 'k' already"):
+    with pytest.raises(sim.ModelError, match="coupling of joint 'j' with 'l': .* 'k'"):
         builder.add_joint_coupling("j", "l")
 
 

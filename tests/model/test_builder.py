@@ -92,18 +92,18 @@ class TestJoints:
         ("options", "message"),
         [
             ({"type": "hinge"}, "joint 'j': unknown type 'hinge'; known are fixed, revolute"),
-            ({"type": "free", "parent": "base"}, "joint 'j': a free joint needs the world as parent, not 'base'"),
+            ({"type": "free", "parent": "base"}, "joint 'j': a free joint .*'world'.*'base'"),
             ({"axis": (0.0, 0.0, 0.0)}, "joint 'j': the axis is zero"),
             ({"axis": (0.0, np.nan, 0.0)}, "joint 'j': axis: .* is not finite"),
             ({"armature": np.nan}, "joint 'j': armature is nan"),
             ({"friction_loss": -1.0}, "joint 'j': friction_loss is -1.0"),
             (
                 {"type": "spherical", "limits": sim.Limits(lower=0.0)},
-                "joint 'j': limits and stiffness are for revolute and prismatic joints",
+                "joint 'j': limits and stiffness .*revolute or prismatic",
             ),
             (
                 {"type": "free", "spring": sim.Spring(stiffness=1.0)},
-                "joint 'j': limits and stiffness are for revolute and prismatic joints",
+                "joint 'j': limits and stiffness .*revolute or prismatic",
             ),
             ({"position": (0.0, np.inf, 0.0)}, "joint 'j': position: .* is not finite"),
             ({"orientation": (0.0, 0.0, 0.0, 0.0)}, "joint 'j': the orientation is the zero quaternion"),
@@ -143,9 +143,7 @@ class TestJoints:
     def test_two_parents(self):
         builder = chain("free", "revolute")
         builder.add_joint("k", "fixed", child="l1")
-        message = (
-            "link 'l1' has two joints, 'j1' and 'k'; a link has one joint, close the loop with add_point_constraint"
-        )
+        message = "link 'l1' has two joints, 'j1' and 'k'; .*add_point_constraint"
         with pytest.raises(sim.ModelError, match=message):
             builder.finalize()
 
@@ -228,7 +226,7 @@ def test_gravity():
         ),
         (
             lambda b: b.add_joint("j", "continuous", child="a", limits=sim.Limits(upper=1.0)),
-            "a continuous joint has no limits .* revolute",
+            "a continuous joint .* 1.0; .*revolute",
         ),
         (
             lambda b: b.add_actuator(frame="a", gear="2"),
@@ -265,7 +263,7 @@ def test_what_is_no_number_is_named(add, message):
     [
         (lambda b: b.add_geometry(["a"], "sphere"), r"add_geometry: link is \['a'\]; it must be a name"),
         (lambda b: b.add_geometry("a", ["sphere"]), r"unknown geometry type \['sphere'\]"),
-        (lambda b: b.add_geometry("a", "sphere", size=(1, 1, 1), mesh="m"), "its type has no mesh; leave mesh out"),
+        (lambda b: b.add_geometry("a", "sphere", size=(1, 1, 1), mesh="m"), "its type has no mesh"),
         (lambda b: b.add_geometry("a", "sphere", size=(1, 1, 1), heights=np.eye(2)), "its type has no heights"),
         (lambda b: b.add_geometry("a", "convex", mesh="m.obj"), "mesh is a str; it must be a Mesh"),
         (lambda b: b.add_joint("j", ["revolute"], child="a"), r"joint 'j': type is \['revolute'\]; it must be a name"),
@@ -275,7 +273,7 @@ def test_what_is_no_number_is_named(add, message):
         (lambda b: b.add_actuator(joint="j", kind=["torque"]), r"kind is \['torque'\]; it must be a name"),
         (lambda b: b.add_sensor("s", ["clock"]), r"sensor 's': kind is \['clock'\]; it must be a name"),
         (lambda b: b.add_sensor("s", "joint_position", ["j"]), r"target is \['j'\]; it must be a name"),
-        (lambda b: b.add_sensor("s", "touch", "world", zone=["box"]), r"needs a frame|zone is \['box'\]"),
+        (lambda b: b.add_sensor("s", "touch", "world", zone=["box"]), r"requires a frame|zone is \['box'\]"),
         (lambda b: b.add_joint_coupling(["j"], "k"), r"joint is \['j'\]; it must be a name"),
         (lambda b: b.add_point_constraint("p", 0, 1), "constraint 'p': link_a is 0; it must be a name"),
         (lambda b: b.add_fixed_tendon("t", "j"), "joints is a str; it must be a dictionary from names"),

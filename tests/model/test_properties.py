@@ -93,7 +93,7 @@ def test_values_become_numbers_and_stay():
         ("add_joint", {"spring": 3.0}, "joint 'j': spring is a float; it must be a sim.Spring"),
         ("add_joint", {"spring": sim.Spring(stiffness=(1, 2))}, "joint 'j': spring.stiffness is .*one number"),
         ("add_joint", {"spring": sim.Spring(rest=(1, 2))}, "joint 'j': spring.rest is .*one number"),
-        ("add_joint", {"limits": sim.Limits(swing=1.0)}, "joint 'j': limits.swing is for spherical joints"),
+        ("add_joint", {"limits": sim.Limits(swing=1.0)}, "joint 'j': limits.swing .*spherical"),
         ("add_fixed_tendon", {"limits": sim.Limits(effort=1.0)}, "tendon 't': .*limits.effort"),
         ("add_fixed_tendon", {"limits": sim.Limits(stiffness=1.0)}, "tendon 't': .*limits.stiffness"),
     ],

@@ -95,11 +95,11 @@ class TestBodies:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"radius": 1.0, "mass": 0.0}, "sphere 's': mass is 0.0; a free body needs a positive one"),
+            ({"radius": 1.0, "mass": 0.0}, "sphere 's': mass is 0.0"),
             ({"radius": 1.0, "mass": np.nan}, "sphere 's': mass is nan"),
-            ({"radius": 1.0}, "sphere 's': give either its mass or its density"),
-            ({"radius": 1.0, "mass": 1.0, "density": 1.0}, "sphere 's': give either its mass or its density"),
-            ({"radius": 1.0, "density": -1.0}, "sphere 's': density is -1.0; a free body needs a positive one"),
+            ({"radius": 1.0}, "sphere 's': .*mass and density"),
+            ({"radius": 1.0, "mass": 1.0, "density": 1.0}, "sphere 's': .*mass and density"),
+            ({"radius": 1.0, "density": -1.0}, "sphere 's': density is -1.0"),
             ({"radius": -1.0, "density": 1.0}, "geometry 's/geometry': size .* must be positive"),
             ({"radius": -1.0, "mass": 1.0}, "geometry 's/geometry': size .* must be positive"),
             (

@@ -139,13 +139,13 @@ def test_what_is_refused():
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
     ball, ground = ["ball/geometry"], ["ground"]
     for given, message in (
-        ({"readings": []}, "it has no readings"),
+        ({"readings": []}, "readings is empty"),
         ({"readings": ["speed"]}, "unknown reading 'speed'; known are found, force"),
-        ({"readings": ["force", "force"]}, "name one twice"),
+        ({"readings": ["force", "force"]}, "readings .*force.*force"),
         ({"choice": "last"}, "unknown choice 'last'"),
         ({"most": 0}, "most is 0"),
-        ({"most": 2, "choice": "net"}, "single contact of all"),
-        ({"readings": ["linear_velocity"], "choice": "net"}, "all contacts together have no linear_velocity"),
+        ({"most": 2, "choice": "net"}, "most is 2"),
+        ({"readings": ["linear_velocity"], "choice": "net"}, "'net' .*linear_velocity"),
         ({"geometries": ["nothing"]}, "unknown geometry 'nothing'"),
         ({"frame": "nothing"}, "unknown frame or link 'nothing'"),
         ({"zone": "cone"}, "zone is 'cone'"),
@@ -156,13 +156,13 @@ def test_what_is_refused():
         ({"geometries": [], "against": ball}, "geometries is empty"),
         ({"geometries": ball, "against": ["nothing"]}, "unknown geometry 'nothing'"),
         ({"geometries": ball, "against": ground, "reach": -1.0}, "reach is -1.0"),
-        ({"geometries": ball, "against": ball}, "no distance between the geometries 'ball/geometry' and 'ball/geom"),
+        ({"geometries": ball, "against": ball}, "geometries 'ball/geometry' and 'ball/geometry'"),
     ):
         with pytest.raises(sim.ModelError, match=message):
             builder.add_distance_sensor("s", **given)
     for given, message in (
         ({"readings": ["colour"]}, "unknown reading 'colour'; known are distance, direction"),
-        ({"image": (8, 8, 4, 3)}, "give image and pixels both"),
+        ({"image": (8, 8, 4, 3)}, "image and pixels"),
         ({"image": (8, 8, 4, 3), "pixels": (8, 0)}, "pixels are"),
         ({"frame": "nothing"}, "unknown frame or link 'nothing'"),
     ):

@@ -32,7 +32,6 @@ class ConstraintErrors(Stage):
         path_acceleration: acceleration of coordinates with which the centres of floating bases don't accelerate
             [world, dof].
         equalities, cones, references: structs of these, and with ``_bar`` those of their gradients.
-        equalities, cones, references: structs of these, and with ``_bar`` those of their gradients.
     """
 
     def __init__(self, step: Workspace):
