@@ -161,7 +161,7 @@ def test_refused_values(simulator):
         ("mass", [1.0], "parameter 'mass' has shape"),
         ("mass", [[1.0] * 3] * (WORLDS + 1), "parameter 'mass' has shape"),
         ("mass", [1.0, np.nan, 1.0], "not finite"),
-        ("stiffness", 3.0, "stiffness.*spherical or free"),
+        ("stiffness", 3.0, "stiffness.*spherical and free"),
         ("geometry_placement", np.zeros((4, 7)), "zero quaternion"),
     ]:
         with pytest.raises(sim.ModelError, match=message):
