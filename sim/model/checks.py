@@ -46,7 +46,7 @@ def find_number(numbers: dict[str, int], name: str, what: str) -> int:
         return numbers[name]
     except (KeyError, TypeError):  # TypeError for unhashable values, such as a list
         known = ", ".join(numbers) if len(numbers) <= 40 else f"{', '.join(list(numbers)[:40])} ..."
-        raise ModelError(f"no {what} named '{name}'; known: {known}") from None
+        raise ModelError(f"no {what} named '{name}'; there are: {known}") from None
 
 
 def is_whole(value: object, least: int) -> bool:
