@@ -55,7 +55,7 @@ class StopPairs:
 
 @functools.cache
 def stop_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, in the order of their launches: ``find_stops``, ``stop_shifts`` for its adjoint alone, ``apply_stops``."""
+    """Return the kernels of one precision, in the order of their launches: ``find_stops``, ``stop_shifts`` for its adjoint alone, ``apply_stops``."""
     t = warp_types(scalar)
     vec3, mat33, transform, inertia10 = t.vec3, t.mat33, t.transform, t.inertia
     frame = geometry_frame_functions(scalar)

@@ -28,7 +28,7 @@ SHALLOW = 0.0005
 
 @functools.cache
 def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision, for pairs of a body and a mesh."""
+    """Return the Warp functions of one precision, for pairs of a body and a mesh."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     balls = inner_ball_functions(scalar)
