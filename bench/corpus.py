@@ -21,7 +21,7 @@ from bench.report import write_json
 
 # Notes that don't concern the motion of the file.
 HARMLESS = re.compile(
-    r"used with MuJoCo's law|left out: (\d+ )?sensor|is deprecated|ignored: \d+ skins?$"
+    r"used with MuJoCo's law|ignored: (\d+ )?sensor|is deprecated|ignored: \d+ skins?$"
     r"|delay and interval of sensors|^rangefinders|^sensors of actuators"
 )
 
