@@ -11,6 +11,7 @@ import torch
 import sim
 from tests.errors import raises_naming
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS, case, check
 
 DT = 0.002
@@ -78,9 +79,7 @@ def test_steps(tmp_path, integrator, cone):
     peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
     q, qd = start(model)
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
-    data.ctrl = CONTROL
+    data = data_at(peer, model, q, qd, ctrl=CONTROL)
     state, excluded = simulator.state(q, qd), set()
     for _ in range(10):
         before = data.qvel.copy()
@@ -133,9 +132,7 @@ def test_sensors_of_forces_beside_mujoco(tmp_path):
     path.write_text(text.replace('<geom name="pad"', '<site name="pad" pos="0 0 0.02"/><geom name="pad"'))
     peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
     q, qd = start(model)
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
-    data.ctrl = CONTROL
+    data = data_at(peer, model, q, qd, ctrl=CONTROL)
     theirs = []
     for _ in range(8):
         mujoco.mj_step(peer, data)
@@ -164,9 +161,7 @@ def test_written_again(tmp_path):
     for file in (path, tmp_path / "again.xml"):
         peer = mujoco.MjModel.from_xml_path(str(file))
         peer.opt.tolerance, peer.opt.iterations = 0.0, 200  # which aren't written
-        data = mujoco.MjData(peer)
-        data.qpos, data.qvel = sim.to_mujoco(model, *start(model))
-        data.ctrl = CONTROL
+        data = data_at(peer, model, *start(model), ctrl=CONTROL)
         for _ in range(5):
             mujoco.mj_step(peer, data)
         ends.append(data.qvel.copy())

@@ -7,7 +7,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.collision.harness import Bench, pebble, random_quaternions
+from tests.collision.harness import Bench, pebble, scatter
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y
 
@@ -88,16 +88,7 @@ def random_field_bench(kind: int, num_worlds: int, seed: int, roughness: float =
     v["geometry_size"][:, 0] = rng.uniform(0.05, 0.25, (num_worlds, 3))
     v["geometry_size"][:, 1] = rng.uniform((0.8, 0.7, 0.8), (1.2, 1.1, 1.3), (num_worlds, 3))
     v["height"] = roughness * rng.normal(size=v["height"].shape)
-    v["origin"] = rng.normal(size=v["origin"].shape)
-    v["geometry_placement"] = np.concatenate(
-        [0.3 * rng.normal(size=(num_worlds, 2, 3)), random_quaternions(rng, 2 * num_worlds).reshape(-1, 2, 4)], axis=2
-    )
-    v["pose"] = np.stack(
-        [
-            np.concatenate([rng.normal(size=(num_worlds, 3)), random_quaternions(rng, num_worlds)], axis=1)
-            for _ in v["pose"]
-        ]
-    )
+    scatter(bench, rng)
     body, field = bench.world_poses()
     target = rng.uniform((-0.6, -0.5, -0.15), (0.6, 0.5, 0.45), (num_worlds, 3))
     v["pose"][0, :, :3] += field[:, :3] + Rotation.from_quat(field[:, 3:]).apply(target) - body[:, :3]

@@ -1,6 +1,7 @@
 """Two geometries in many worlds at once: poses and sizes given directly, contacts detected and evaluated."""
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -262,6 +263,36 @@ class Slots:
         return self.feature.numpy()[: self.count.numpy()[world], world].tolist()
 
 
+def scatter(bench: Bench, rng: np.random.Generator) -> None:
+    """Draw origins, the placements of both geometries and the poses of links."""
+    v, count = bench.values, bench.num_worlds
+    v["origin"] = rng.normal(size=v["origin"].shape)
+    v["geometry_placement"] = np.concatenate(
+        [0.3 * rng.normal(size=(count, 2, 3)), random_quaternions(rng, 2 * count).reshape(-1, 2, 4)], axis=2
+    )
+    v["pose"] = np.stack(
+        [np.concatenate([rng.normal(size=(count, 3)), random_quaternions(rng, count)], axis=1) for _ in v["pose"]]
+    )
+
+
+def assert_same_gradients(
+    bench: Bench,
+    slots: Slots,
+    cotangents: dict[str, np.ndarray],
+    expected: dict[str, dict[str, np.ndarray]],
+    keys: Iterable[str],
+    good: object = slice(None),
+    atol: float = 1e-6,
+) -> None:
+    """Compare the gradient of each output in some inputs, in the worlds ``good``, with what is expected."""
+    for name, cotangent in cotangents.items():
+        found = bench.gradient(slots, {name: cotangent})
+        for key in keys:
+            world_axis = 1 if key in ("pose", "origin") else 0
+            a, b = (np.moveaxis(value[key], world_axis, 0)[good] for value in (found, expected[name]))
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=atol, err_msg=f"{name} in {key}")
+
+
 def random_bench(types: tuple[int, int], num_worlds: int, seed: int, **options: object) -> Bench:
     """A pair at random poses from deep inside each other to well apart, with random sizes, placements and origins."""
     mesh = pebble() if codes.CONVEX in types else None
@@ -271,16 +302,7 @@ def random_bench(types: tuple[int, int], num_worlds: int, seed: int, **options: 
     for name in ("friction", "restitution"):
         v[name] = rng.uniform(0.1, 1.0, (num_worlds, 2))
     v["geometry_size"] = rng.uniform(0.1, 0.4, (num_worlds, 2, 3))
-    v["origin"] = rng.normal(size=v["origin"].shape)
-    v["geometry_placement"] = np.concatenate(
-        [0.3 * rng.normal(size=(num_worlds, 2, 3)), random_quaternions(rng, 2 * num_worlds).reshape(-1, 2, 4)], axis=2
-    )
-    v["pose"] = np.stack(
-        [
-            np.concatenate([rng.normal(size=(num_worlds, 3)), random_quaternions(rng, num_worlds)], axis=1)
-            for _ in v["pose"]
-        ]
-    )
+    scatter(bench, rng)
     # Move the last link so that the distances are of the order of the sizes.
     first, second = bench.world_poses()
     target = first[:, :3] + rng.normal(size=(num_worlds, 3)) * 0.35

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from sim.model.model import Mesh
 from tests.collision.field_harness import FieldBench
-from tests.collision.harness import Bench, pebble, random_quaternions
+from tests.collision.harness import Bench, pebble, scatter
 from warp_kernels import types as codes
 
 
@@ -73,11 +73,7 @@ def random_mesh_bench(kind: int, ground: Mesh, worlds: int, seed: int, size: flo
         v[name] = rng.uniform(0.1, 1.0, (worlds, 2))
     v["geometry_size"][:, 0] = size * rng.uniform(0.2, 1.0, (worlds, 3))
     v["geometry_size"][:, 1] = rng.uniform(0.8, 1.2, (worlds, 3))
-    v["origin"] = rng.normal(size=v["origin"].shape)
-    v["geometry_placement"] = np.concatenate(
-        [0.3 * rng.normal(size=(worlds, 2, 3)), random_quaternions(rng, 2 * worlds).reshape(-1, 2, 4)], axis=2
-    )
-    v["pose"] = np.concatenate([rng.normal(size=(worlds, 3)), random_quaternions(rng, worlds)], axis=1)[None]
+    scatter(bench, rng)
     triangles = bench.surface()[np.arange(worlds), rng.integers(0, bench.surface().shape[1], worlds)]
     normal = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     normal /= np.linalg.norm(normal, axis=1)[:, None]

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.collision.harness import INPUTS, OUTPUTS, Bench, Slots, random_bench
+from tests.collision.harness import INPUTS, OUTPUTS, Bench, Slots, assert_same_gradients, random_bench
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
 from warp_kernels.collision.cylinders import RIM_POINTS
@@ -164,12 +164,7 @@ def compare_gradients(bench: Bench, slots: Slots, good: np.ndarray) -> None:
     rng = np.random.default_rng(5)
     cotangents = {name: rng.normal(size=value.shape) for name, value in bench.evaluate(slots).items()}
     expected = differences(bench, slots, cotangents)
-    for name, cotangent in cotangents.items():
-        found = bench.gradient(slots, {name: cotangent})
-        for key in INPUTS:
-            world_axis = 1 if key in ("pose", "origin") else 0
-            a, b = (np.moveaxis(value[key], world_axis, 0)[good] for value in (found, expected[name]))
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+    assert_same_gradients(bench, slots, cotangents, expected, INPUTS, good)
     # The comparison isn't one of zeros.
     for name in ("distance", "point"):
         assert np.abs(expected[name]["geometry_size"][good, 1, :2]).max(axis=1).min() > 1e-3

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.mjcf import to_mjcf
-from tests.collision.harness import Bench, random_quaternions
+from tests.collision.harness import Bench, assert_same_gradients, random_quaternions
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
 from tests.simulation.differences import blocks
@@ -112,11 +112,7 @@ def test_gradients_near_the_medial_disc_and_at_the_surface():
     good = np.linalg.norm(normal - (-0.2817, -0.3672, -0.8864), axis=1) > 0.3
     cotangents = {name: rng.normal(size=out[name].shape) for name in ("point", "distance", "frame")}
     expected = differences(bench, slots, cotangents)
-    for name, cotangent in cotangents.items():
-        found = bench.gradient(slots, {name: cotangent})
-        for key in ("pose", "geometry_size"):
-            a, b = (np.moveaxis(v[key], 1 if key == "pose" else 0, 0)[good] for v in (found, expected[name]))
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+    assert_same_gradients(bench, slots, cotangents, expected, ("pose", "geometry_size"), good)
 
 
 def test_mujoco_gets_the_same_bodies():

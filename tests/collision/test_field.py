@@ -25,7 +25,7 @@ from tests.collision.field_oracle import (
     steady_rims,
     well_crossed,
 )
-from tests.collision.harness import OUTPUTS, Slots
+from tests.collision.harness import OUTPUTS, Slots, assert_same_gradients
 from tests.collision.test_gradients import differences
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, SEGMENT, SIDE
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y, KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
@@ -297,12 +297,7 @@ def test_gradients_match_central_differences(kind, fixed, device):
     print(len(seen))
     assert len(seen) >= {SPHERE: 6, CAPSULE: 16, BOX: 55, CONVEX: 150, CYLINDER: 29, ELLIPSOID: 6}[kind]
     expected = differences(bench, slots, cotangents)
-    for name, cotangent in cotangents.items():
-        found = bench.gradient(slots, {name: cotangent})
-        for key in bench.values:
-            world_axis = 1 if key in ("pose", "origin") else 0
-            a, b = (np.moveaxis(value[key], world_axis, 0)[good] for value in (found, expected[name]))
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+    assert_same_gradients(bench, slots, cotangents, expected, bench.values, good)
     touched = good & active.any(axis=0)
     for key in ("height", "geometry_size"):
         assert np.abs(expected["distance"][key][touched]).reshape(touched.sum(), -1).max(axis=1).min() > 1e-5

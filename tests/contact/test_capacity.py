@@ -1,7 +1,5 @@
 """Capacity for contacts: the default holds packed bodies, and beyond it the nearest contacts are kept."""
 
-import warnings
-
 import numpy as np
 import pytest
 import trimesh
@@ -9,6 +7,7 @@ import trimesh
 import sim
 from sim.model.hulls import convex_hull
 from sim.model.model import Mesh
+from tests.errors import quietly, strictly
 
 DT = 0.01
 SHAPES = ("box", "convex", "cylinder")
@@ -64,9 +63,7 @@ def test_packed_bodies_stand_by_default(seed):
     half, gap = float(rng.choice([0.05, 0.2, 0.5])), float(rng.choice([0.001, 0.01, 0.019]))
     shape, under = SHAPES[seed % 3], GROUNDS[rng.integers(3)]
     simulator = sim.Simulator(packed(counts, half, gap, shape, under), DT)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", sim.ContactOverflowWarning)
-        require_layers(heights(simulator, 200, counts), half)
+    strictly(require_layers, heights(simulator, 200, counts), half)
     assert not simulator.contact_overflow.any()
 
 
@@ -142,9 +139,7 @@ def test_the_nearest_contacts_are_kept(num_worlds, moving):
     def after_a_step(room: int) -> sim.Simulator:
         options = sim.HardContact(max_contacts=room, margin=0.05)
         simulator = sim.Simulator(model, DT, num_worlds, "cpu", options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sim.ContactOverflowWarning)
-            simulator.rollout(simulator.state(q, qd), steps=1)
+        quietly(simulator.rollout, simulator.state(q, qd), steps=1)
         return simulator
 
     every = kept_pairs(after_a_step(500))

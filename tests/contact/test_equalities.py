@@ -1,7 +1,5 @@
 """Equality constraints: loops closed by a point, welds, coupled joints; closed forms, merged bodies and MuJoCo."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -9,8 +7,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.mjcf import to_mjcf
-from sim.errors import URDFWarning
 from tests.contact.worlds import DT, G, run
+from tests.errors import quietly
 from tests.importers.reference import ROBOTS
 from tests.simulation.differences import blocks, case, check
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
@@ -266,9 +264,7 @@ def test_fingers_of_a_gripper(dtype):
     path = ROBOTS["panda"]
     if not path.is_file():
         pytest.skip("example-robot-data is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        model = sim.load(path, dtype=dtype, visual=False, collision=False, gravity=(0, 0, 0))
+    model = quietly(sim.load, path, dtype=dtype, visual=False, collision=False, gravity=(0, 0, 0))
     first, second = (model.qd_slice(f"panda_finger_joint{number}").start for number in (1, 2))
     tau = np.zeros(model.nv)
     tau[first] = 2.0

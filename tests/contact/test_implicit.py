@@ -22,35 +22,30 @@ def options(friction: str = "cone", **others: object) -> sim.ContactMethod:
 
 
 @FRICTION
-class TestLooseBodies:
-    """The regimes of a contact: rolling (stick), sliding, open, bouncing, and four redundant contacts under a box."""
-
-    def test_rolling_ball(self, friction):
-        checks.check_rolling_ball(options(friction))
-
-    def test_sliding_ball(self, friction):
-        checks.check_sliding_ball(options(friction))
-
-    def test_bouncing_ball(self, friction):
-        checks.check_bouncing_ball(options(friction))
-
-    def test_sliding_box(self, friction):
-        checks.check_sliding_box(options(friction, cfm=0.5))
-
-    def test_landing_box(self, friction):
-        checks.check_landing_box(options(friction, cfm=0.5))
-
-    def test_resting_box(self, friction):
-        checks.check_resting_box(options(friction, cfm=2.0))
+@pytest.mark.parametrize(
+    ("check_scene", "others"),
+    [
+        (checks.check_rolling_ball, {}),
+        (checks.check_sliding_ball, {}),
+        (checks.check_bouncing_ball, {}),
+        (checks.check_sliding_box, {"cfm": 0.5}),
+        (checks.check_landing_box, {"cfm": 0.5}),
+        (checks.check_resting_box, {"cfm": 2.0}),
+        (checks.check_robot, {}),
+        (checks.check_spinning_and_rolling_friction, {}),
+    ],
+)
+def test_regimes_of_a_contact(check_scene, others, friction):
+    """Rolling (stick), sliding, open, bouncing, four redundant contacts under a box, a robot, torsion."""
+    check_scene(options(friction, **others))
 
 
-@FRICTION
-def test_robot_ball_limits_and_dry_friction(friction):
-    checks.check_robot(options(friction))
-
-
-def test_limits():
-    checks.check_limits(options())
+@pytest.mark.parametrize(
+    "check_scene",
+    [checks.check_limits, checks.check_equalities, checks.check_spherical_limit, checks.gradcheck_rollout],
+)
+def test_other_constraints(check_scene):
+    check_scene(options())
 
 
 def test_narrow_range():
@@ -78,23 +73,6 @@ def test_heap_of_balls(friction):
     c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), options(friction), 1 / 240)
     assert max(residuals(c)) < 1e-10
     check(c, ["mass", "inertia", "friction", "geometry_size", "gravity"], most=15)
-
-
-@FRICTION
-def test_spinning_and_rolling_friction(friction):
-    checks.check_spinning_and_rolling_friction(options(friction))
-
-
-def test_equalities():
-    checks.check_equalities(options())
-
-
-def test_limits_of_a_spherical_joint():
-    checks.check_spherical_limit(options())
-
-
-def test_in_torch():
-    checks.gradcheck_rollout(options())
 
 
 def relative_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
@@ -146,7 +124,7 @@ def test_redundant_contacts_that_slide():
 
     Its motion depends on the shares, since each corner's friction has a direction of its own. The sweeps from zero
     choose one, and how that choice changes is not in the equations of the solution. The residual stays large and says
-    so; with softness, in :class:`TestLooseBodies`, the shares are unique and everything agrees.
+    so; with softness, in :func:`test_regimes_of_a_contact`, the shares are unique and everything agrees.
     """
     c = case(box(), 10, qd=[2.0, 0.7, 0.0, 0.0, 0.0, 0.4], contact=options())
     forward, adjoint = residuals(c)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
+from tests.errors import raises_naming
 from tests.simulation.differences import METHODS, case, check
 
 H = 1 / 240
@@ -206,19 +207,19 @@ class TestMisuse:
         builder = sim.ModelBuilder()
         led(builder, (0, 0, 0), (0.1, 0.1, 0.1), type="prismatic")
         builder.add_actuator("led_joint", "torque", name="motor")
-        with pytest.raises(sim.ModelError, match=r"'motor'.*'led_joint'.*kinematic"):
+        with raises_naming("'motor'", "'led_joint'", "kinematic"):
             builder.finalize()
 
     def test_ties_between_two_of_them(self):
         builder = sim.ModelBuilder()
         led(builder, (0, 0, 0), (0.1, 0.1, 0.1))
         builder.add_point_constraint("pin", "led", "world")
-        with pytest.raises(sim.ModelError, match="'pin'.*'led'.*'world'"):
+        with raises_naming("'pin'", "'led'", "'world'"):
             builder.finalize()
 
     def test_its_armature_stays(self):
         builder = sim.ModelBuilder()
         led(builder, (0, 0, 0), (0.1, 0.1, 0.1), type="prismatic")
         simulator = sim.Simulator(builder.finalize("float64"), H)
-        with pytest.raises(sim.ModelError, match=r"armature.*'led_joint'"):
+        with raises_naming("armature", "'led_joint'"):
             simulator.set_parameter("armature", [0.1])

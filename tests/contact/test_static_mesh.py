@@ -9,8 +9,8 @@ from scipy.spatial.transform import Rotation
 import sim
 from sim.model.model import Mesh
 from tests.collision.mesh_harness import open_box, tray
-from tests.contact.test_touch_field import BODIES, add_body, lowest
-from tests.simulation.differences import METHODS, case, check
+from tests.contact.test_touch_field import BODIES, add_body, check_near_misses, lowest
+from tests.simulation.differences import METHODS, case, check, contact_times
 
 G = 9.81
 
@@ -141,23 +141,9 @@ def test_what_is_tossed_into_a_tray_stays_in_it(kind, speed):
 @pytest.mark.parametrize("kind", BODIES)
 def test_near_misses_of_a_wall_leave_no_trace(kind):
     """Bodies of all orientations pass 2 mm above the wall of a tray, wherever in their step they come near."""
-    worlds, rng, dt = 8, np.random.default_rng(1), 1 / 240
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_static_mesh(tray().vertices, tray().faces)
-    add_body(builder, kind)
-    model = builder.finalize("float32")
-    simulator = sim.Simulator(model, dt, worlds, "cpu")
-    for speed in (2.0, 20.0):
-        for yaw in (0.0, 0.5):
-            way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
-            q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
-            for world in range(worlds):
-                turn = Rotation.random(rng=rng)
-                start = -0.4 + world / worlds * speed * dt
-                q[world] = *(start * way + (0.48, 0.0, 0.202 + lowest(kind, turn))), *turn.as_quat()
-            qd[:, :3] = speed * way
-            final = simulator.rollout(simulator.state(q, qd), steps=round(0.8 / (speed * dt))).final_state
-            np.testing.assert_allclose(final.qd.numpy(), qd, atol=1e-3 * speed)
+    check_near_misses(builder, kind, 1 / 240, (0.48, 0.0, 0.2))
 
 
 @pytest.mark.parametrize("kind", BODIES)
@@ -178,10 +164,7 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     turn = Rotation.from_rotvec([0.3, 0.5, 0.1])
     q, qd = np.array([-0.12, 0.013, 0.065, *turn.as_quat()]), [12.0, 0.7, -0.5, 0.5, -0.8, 0.3]
     c = case(model, 2, q, qd, contact=METHODS[solver](), dt=0.01)
-    simulator = c.simulator()
-    simulator.contacts(simulator.state(c.q, c.qd))
-    step = simulator.engine.shards[0].step
-    times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
+    times = contact_times(c)
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all(), times
     # A ball sticks to the edge, whatever the friction.

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
+from tests.errors import strictly
 from tests.simulation.differences import Weights, analytic, case, check
 
 H = 1 / 240
@@ -175,9 +176,7 @@ class TestConstraintError:
         q[1, 2] = 0.05
         with pytest.warns(sim.OpenConstraintWarning, match=rf"'{name}'.* 0\.05 m in world 1"):
             simulator.step(simulator.state(q))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            simulator.rollout(simulator.state(q), steps=3)
+        strictly(simulator.rollout, simulator.state(q), steps=3)
 
     def test_errors_that_fade_at_once_are_not_warned_of(self):
         model = pinned(0.8, 0.1)

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.simulation.differences import METHODS, case, check
+from tests.simulation.differences import METHODS, case, check, contact_times
 
 G = 9.81
 H = 1 / 240
@@ -119,10 +119,7 @@ def hits(kind: str) -> tuple[sim.Model, list[float]]:
 def test_gradients_of_a_hit_within_a_step(kind, solver):
     model, qd = hits(kind)
     c = case(model, 3, qd=qd, contact=METHODS[solver](), dt=0.01)
-    simulator = c.simulator()
-    simulator.contacts(simulator.state(c.q, c.qd))
-    step = simulator.engine.shards[0].step
-    times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
+    times = contact_times(c)
     assert ((times > 0.0) & (times < 1.0)).any()
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement", "gravity"])
 

@@ -10,6 +10,7 @@ from sim.diagnostics.gradient_check import judge
 from sim.diagnostics.gradient_entries import Entry, entries
 from sim.simulation.gradients import Gradients
 from tests.contact.test_gradients import arm_and_ball
+from tests.errors import refuses
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 STEPS = 6
@@ -305,10 +306,8 @@ def test_what_is_refused():
     ):
         with pytest.raises(sim.ModelError, match=message):
             sim.check_gradients(simulator, state, tau, **arguments)
-    with pytest.raises(sim.ModelError, match="'tau'"):
-        sim.check_gradients(simulator, state, wrt=["tau"], steps=2)
-    with pytest.raises(sim.ModelError, match="steps"):
-        sim.check_gradients(simulator, state)
+    refuses(lambda: sim.check_gradients(simulator, state, wrt=["tau"], steps=2), "'tau'")
+    refuses(lambda: sim.check_gradients(simulator, state), "steps")
     wild = np.full((2, simulator.model.nv), 1e300)
     with pytest.raises(FloatingPointError, match="rollout itself"):
         sim.check_gradients(simulator, state, wild)

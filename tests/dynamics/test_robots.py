@@ -1,18 +1,16 @@
 """Every function of kinematics and dynamics against Pinocchio on robots of installed packages."""
 
-import warnings
-
 import numpy as np
 import pytest
 
 import sim
-from sim.errors import URDFWarning
 
 pin = pytest.importorskip("pinocchio")
 
 from tests.dynamics.peer import Peer, check_against, link_scale  # noqa: E402
 from tests.dynamics.states import random_state, relative_error  # noqa: E402
-from tests.importers.reference import ROBOTS  # noqa: E402
+from tests.errors import quietly  # noqa: E402
+from tests.importers.reference import ROBOTS, installed  # noqa: E402
 
 NAMES = [
     "cartpole", "ur5", "iiwa", "panda", "xarm7", "laikago", "go2", "anymal_b", "solo12", "allegro", "icub", "talos",
@@ -29,15 +27,11 @@ ACCELERATION_BOUNDS = {"icub": 1e-8}
 
 
 def load(name: str, floating: bool, dtype: str, distance: float = 0.0) -> Peer:
-    path = ROBOTS[name]
-    if not path.is_file():
-        pytest.skip(f"{path} is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        model = sim.load(
-            path, floating_base=floating, dtype=dtype, visual=False, collision=False, mimic="free",
-            position=(distance, -distance, 0.0),
-        )  # fmt: skip
+    path = installed(ROBOTS[name])
+    model = quietly(
+        sim.load, path, floating_base=floating, dtype=dtype, visual=False, collision=False, mimic="free",
+        position=(distance, -distance, 0.0),
+    )  # fmt: skip
     peer = pin.buildModelFromUrdf(str(path), *((pin.JointModelFreeFlyer(),) if floating else ()))
     if not floating:
         for joint in range(1, peer.njoints):

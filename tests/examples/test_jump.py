@@ -6,6 +6,7 @@ import pytest
 import sim
 from examples import jump as example
 from scenes import jump as scenes
+from tests.errors import raises_naming
 
 HEIGHT = 0.09
 
@@ -55,5 +56,5 @@ def test_a_step_without_height_is_an_error(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, "--height", 0, "--out", tmp_path)
     assert "--height must be positive" in capsys.readouterr().err
-    with pytest.raises(sim.ModelError, match="height is nan"):
+    with raises_naming("height", "nan"):
         scenes.build(float("nan"))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-import sim
 from examples import parking as example
 from scenes import parking as scenes
+from tests.errors import raises_naming
 
 
 def run(monkeypatch, *arguments):
@@ -55,5 +55,5 @@ def test_overlaps_are_those_of_rectangles():
 
 @pytest.mark.parametrize("gap", [(0.3, 0.45, 1.0), (1.0, 0.2, 1.0), (1.0, np.nan, 1.0), (1.0, 1.0)])
 def test_gaps_that_are_refused(gap):
-    with pytest.raises(sim.ModelError, match="gap is"):
+    with raises_naming("gap is"):
         scenes.build(gap)

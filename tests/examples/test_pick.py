@@ -7,6 +7,7 @@ import torch
 import sim
 from examples import pick as example
 from scenes import pick as scenes
+from tests.errors import raises_naming
 
 NEAR = (0.33, 0.12)
 
@@ -102,5 +103,5 @@ def test_random_targets(monkeypatch, capsys):
 
 @pytest.mark.parametrize("target", [(0.3,), (0.3, np.nan), (0.8, 0.0)])
 def test_targets_that_are_refused(target):
-    with pytest.raises(sim.ModelError, match="target is"):
+    with raises_naming("target is"):
         scenes.build(target)

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -15,16 +14,14 @@ from examples import reach as example
 from examples.pose_network import PoseNetwork, Reachable
 from scenes.manipulator import MANIPULATOR_URDF
 from scenes.throw import ARM_URDF
-from sim.errors import URDFWarning
+from tests.errors import quietly
 from tests.importers.reference import ROBOTS
 
 
 def make(path, frame, device="cpu", dtype=torch.float32, proposals=8):
     if not path.is_file():
         pytest.skip(f"{path} is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        reachable = Reachable(sim.torch.Robot(path, dtype=dtype, device=device), frame)
+    reachable = Reachable(quietly(sim.torch.Robot, path, dtype=dtype, device=device), frame)
     torch.manual_seed(0)
     return reachable, PoseNetwork(reachable, proposals)
 

@@ -1,8 +1,5 @@
 """What the tests of written files share: reading back without a word, comparing models, a motion."""
 
-import warnings
-from pathlib import Path
-
 import numpy as np
 from numpy.testing import assert_allclose
 
@@ -25,29 +22,6 @@ OF_DOFS = (
     "limit_margin",
 )
 OF_LINKS = ("mass", "com", "inertia")
-
-
-def strictly(function, *args, **options):
-    """The result of a function that must not warn."""
-    with warnings.catch_warnings():
-        # Before what the caller ignores.
-        warnings.simplefilter("error", append=True)
-        return function(*args, **options)
-
-
-def quietly(function, *args, **options):
-    """Its result, whatever it warns of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return function(*args, **options)
-
-
-def warned(function, *args, **options) -> str:
-    """What it warns of."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        function(*args, **options)
-    return "\n".join(str(warning.message) for warning in said)
 
 
 def assert_same_dynamics(a: sim.Model, b: sim.Model, q: np.ndarray, qd: np.ndarray, bound: float = 1e-10) -> None:
@@ -123,12 +97,3 @@ def motion(model: sim.Model, q: np.ndarray, qd: np.ndarray, steps: int, dt: floa
     simulator = sim.Simulator(model, dt, num_worlds=1, device="cpu", contact=sim.HardContact())
     forces = None if tau is None else np.tile(tau, (steps, 1, 1))
     return simulator.rollout(simulator.state(q, qd), steps=steps, tau=forces).q.numpy()[1:, 0]
-
-
-def install(path: Path) -> Path:
-    """The file, or a skipped test where the package isn't there."""
-    import pytest
-
-    if not path.is_file():
-        pytest.skip(f"{path} is not installed")
-    return path

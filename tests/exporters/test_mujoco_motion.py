@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 import sim
 from sim.exporters import write_mjcf
-from tests.exporters.models import install, quietly
-from tests.importers.reference import GYMNASIUM
+from tests.errors import quietly
+from tests.importers.reference import GYMNASIUM, installed
 
 
 def numbers(values):
@@ -89,7 +89,7 @@ def test_merged_links_move_as_before(tmp_path, seed):
 
 @pytest.mark.parametrize("name", ["ant", "humanoid", "hopper", "half_cheetah", "pusher_v5"])
 def test_robots_move_as_before(tmp_path, name):
-    given = install(GYMNASIUM / f"{name}.xml")
+    given = installed(GYMNASIUM / f"{name}.xml")
     quietly(write_mjcf, tmp_path / "a.xml", quietly(sim.load, given, dtype="float64"))
     (expected, _), (found, _) = states(given, 100, leads=False), states(tmp_path / "a.xml", 100, leads=False)
     assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import sim
 from sim.exporters import write_mjcf
 from sim.usd import write_usd
-from tests.exporters.models import quietly, strictly
+from tests.errors import quietly, strictly
 
 ROD = '<geom type="capsule" fromto="0 0 0 0.4 0 0.1" size="0.03" contype="0" conaffinity="0"/>'
 FOLLOWER = f"""<mujoco><worldbody><body><joint name="a" axis="0 1 0" ref="0.2"/>{ROD}

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import sim
 from sim.usd import write_usd
-from tests.exporters.models import quietly
+from tests.errors import quietly
 
 INERTIA = np.diag([0.1, 0.2, 0.15])
 DURATION = 0.2

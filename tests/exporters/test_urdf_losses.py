@@ -4,7 +4,7 @@ import pytest
 
 import sim
 from sim.exporters import write_urdf
-from tests.exporters.models import quietly, warned
+from tests.errors import quietly, warned
 
 FILE = """<mujoco><option density="1.2" viscosity="0.1" integrator="implicitfast"/><worldbody>
 <body name="hand" mocap="true"><geom name="palm" size="0.1" contype="0" conaffinity="0"/></body>

@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 
 import sim
-from sim.errors import MJCFWarning
 from sim.model.poses import compose
+from tests.errors import quietly
 from warp_kernels import types as codes
 
 PART = """<mujocoinclude>
@@ -94,9 +94,7 @@ def write_zoo(folder: Path) -> Path:
 
 def load_quietly(path: Path, **options) -> sim.Model:
     """The model in float64, without the warnings on what it leaves out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MJCFWarning)
-        return sim.load(path, dtype="float64", **options)
+    return quietly(sim.load, path, dtype="float64", **options)
 
 
 def compiled(path: Path, margin: float | None = None) -> mujoco.MjModel:

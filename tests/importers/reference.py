@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
@@ -60,6 +61,13 @@ ROBOTS = {
     "drm_iiwa": DRM / "kuka_iiwa/urdf/iiwa7.urdf",
     "drm_jaco": DRM / "kinova_description/urdf/jaco_clean.urdf",
 }
+
+
+def installed(path: Path) -> Path:
+    """Return the path of a file, or skip the test if its package isn't installed."""
+    if not path.is_file():
+        pytest.skip(f"{path} is not installed")
+    return path
 
 
 def matrix(pose: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sim
+from tests.errors import raises_naming
 
 INERTIAL = "<inertial><mass value='{mass}'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 FREE = '<body name="b"><freejoint/><geom name="g" size="1"/></body>'
@@ -215,9 +216,7 @@ def test_flat_hull(tmp_path):
 def test_mass_beyond_single_precision(tmp_path):
     path = tmp_path / "robot.urdf"
     path.write_text(f"<robot name='r'><link name='a'>{INERTIAL.format(mass='1e39')}</link></robot>")
-    with pytest.raises(
-        sim.ImportFileError, match="link 'a': mass is 1e\\+39, which is not a finite float32; use dtype="
-    ):
+    with raises_naming("link 'a'", "mass", "1e+39", "finite", "float32", "dtype", error=sim.ImportFileError):
         sim.load(path, floating_base=True)
     assert sim.load(path, floating_base=True, dtype="float64").parameters["mass"][0] == 1e39
 
@@ -226,7 +225,7 @@ def test_gravity_of_a_builder():
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=1.0, mass=1.0)
     builder.gravity = np.array([0.0, np.nan, 0.0])
-    with pytest.raises(sim.ModelError, match="gravity: .* is not finite"):
+    with raises_naming("gravity", "finite"):
         builder.finalize()
 
 

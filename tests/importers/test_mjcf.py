@@ -15,6 +15,7 @@ from sim.model.poses import compose, inverse
 from sim.simulation.stepping.collision import candidate_pairs
 from sim.simulation.stepping.pair_friction import pair_friction
 from sim.usd import write_usd
+from tests.errors import strictly
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from warp_kernels import types as codes
 
@@ -349,9 +350,7 @@ def test_what_a_hard_world_leaves_unused_is_reported(read, case):
     """A file alone moves by MuJoCo's law, which uses it."""
     parts, message = OF_THE_SOFT_LAW[case]
     path = read(**parts)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sim.load(path)
+    strictly(sim.load, path)
     builder = sim.ModelBuilder()
     builder.add_mjcf(path)
     builder.add_sphere(radius=0.1, mass=1.0)

@@ -15,6 +15,7 @@ from sim.simulation.stepping.collision import candidate_pairs
 from sim.simulation.stepping.pair_friction import pair_friction
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from tests.importers.reference import BULLET, GYMNASIUM
+from tests.mujoco_states import data_at
 from tests.simulation.gyroscopic import added_wrenches, move_bases
 from warp_kernels import types as codes
 
@@ -192,8 +193,7 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     for joint in np.flatnonzero(peer.jnt_stiffness):
         peer.dof_damping[peer.jnt_dofadr[joint]] += dt * peer.jnt_stiffness[joint]
     q, qd = random_state(model, 3)
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    data = data_at(peer, model, q, qd)
     data.ctrl = control = np.where(
         peer.actuator_ctrllimited, (2.0 if clip else 0.5) * peer.actuator_ctrlrange[:, 1], 0.3
     )

@@ -3,14 +3,15 @@
 import copy
 import sys
 import warnings
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
+from tests.errors import raises_naming, refuses
 from tests.importers.mjcf_zoo import PART, ZOO
+from tests.importers.test_urdf_errors import mutated_tree
 
 
 def world(inside, after=""):
@@ -20,49 +21,47 @@ def world(inside, after=""):
 CLOTH = '<flexcomp name="f" type="grid" dim="2" count="3 3 1" spacing=".1 .1 .1" mass="1"/>'
 BODY = '<body name="b"><joint name="j"/><geom name="g" size="1"/></body>'
 WRONG = {
-    "empty": ("", "the file is empty"),
-    "text": ("solid cube", "is not XML: it has no root element, such as <mujoco>"),
-    "other root": ("<sdf/>", "is not an MJCF file: .*<sdf>"),
-    "urdf": ("<!-- <mujoco> --><robot name='r'><link name='a'/></robot>", "it is a URDF; use add_urdf"),
-    "broken": ("<mujoco>\n<worldbody></mujoco>", "XML_ERROR_MISMATCHED_ELEMENT.*Line number=2"),
-    "unknown element": ("<mujoco>\n<links/></mujoco>", "unrecognized element.*line 2"),
-    "words": (world('<body pos="here"/>'), "bad format in attribute 'pos'.*line 2"),
-    "no mass": (world('<body name="b"><joint/></body>'), "mass and inertia .* 'b', .*line 2"),
-    "crossed limits": (world(BODY.replace('"j"', '"j" range="2 1" limited="true"')), "range.* 'j', .*line 2"),
-    "two of a name": (world(BODY + '<body name="b"/>'), "repeated name 'b' in body"),
-    "include with a long name": (f"<mujoco><include file='{'n' * 300}'/></mujoco>", "nnn"),
+    "empty": ("", "empty"),
+    "text": ("solid cube", "XML", "root element", "<mujoco>"),
+    "other root": ("<sdf/>", "MJCF", "root element", "<sdf>"),
+    "urdf": ("<!-- <mujoco> --><robot name='r'><link name='a'/></robot>", "URDF", "add_urdf"),
+    "broken": ("<mujoco>\n<worldbody></mujoco>", "XML_ERROR_MISMATCHED_ELEMENT", "Line number=2"),
+    "unknown element": ("<mujoco>\n<links/></mujoco>", "unrecognized element", "line 2"),
+    "words": (world('<body pos="here"/>'), "attribute 'pos'", "line 2"),
+    "no mass": (world('<body name="b"><joint/></body>'), "mass and inertia", "'b'", "line 2"),
+    "crossed limits": (world(BODY.replace('"j"', '"j" range="2 1" limited="true"')), "range", "'j'", "line 2"),
+    "two of a name": (world(BODY + '<body name="b"/>'), "name 'b'", "body"),
+    "include with a long name": (f"<mujoco><include file='{'n' * 300}'/></mujoco>", "n" * 300),
     "missing include": ("<mujoco><include file='gone.xml'/></mujoco>", "gone.xml"),
     "missing mesh": (
         "<mujoco><asset><mesh file='gone.stl'/></asset><worldbody><geom type='mesh' mesh='gone'/></worldbody></mujoco>",
         "gone.stl",
     ),
     "endless include": ("<mujoco><include file='wrong.xml'/></mujoco>", "already included"),
-    "deep": (world("<body>" * 2000 + "</body>" * 2000), "DEPTH_EXCEEDED"),
+    "deep": (world("<body>" * 2000 + "</body>" * 2000), "XML_ELEMENT_DEPTH_EXCEEDED"),
     "huge": (
         "<mujoco><asset><hfield name='h' nrow='2147483647' ncol='2147483647' size='1 1 1 1'/></asset></mujoco>",
-        r"hfield 'h' \(line 1\): has 2147483647 x 2147483647 heights; at most",
+        *("hfield 'h' (line 1)", "2147483647 x 2147483647"),
     ),
-    "flex": (
-        world(f'<body name="b">{CLOTH}</body>'),
-        "deformable bodies",
-    ),
-    "infinite": (world('<body name="b"><joint/><geom size="1e300"/></body>'), r"body 'b' \(line 2\): its mass is inf"),
+    "flex": (world(f'<body name="b">{CLOTH}</body>'), "deformable bodies"),
+    "infinite": (world('<body name="b"><joint/><geom size="1e300"/></body>'), "body 'b' (line 2)", "mass", "inf"),
     "gear": (
         world(BODY, '\n<actuator><motor name="m" joint="j" gear="0"/></actuator>'),
-        r"actuator 'm' \(line 3\): gear is 0.0",
+        "actuator 'm' (line 3)",
+        "gear",
     ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_error_names_file_and_element(tmp_path, case):
-    text, message = WRONG[case]
+    text, *items = WRONG[case]
     path = tmp_path / "wrong.xml"
     path.write_text(text)
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=1.0, mass=1.0)
     before = repr(copy.deepcopy(vars(builder)))
-    with pytest.raises(sim.ImportFileError, match=message) as raised:
+    with raises_naming(*items, error=sim.ImportFileError) as raised:
         builder.add_mjcf(path)
     assert str(raised.value).startswith(f"{path}: ")
     assert repr(vars(builder)) == before
@@ -71,10 +70,8 @@ def test_error_names_file_and_element(tmp_path, case):
 
 def test_missing_file_and_folder(tmp_path):
     (tmp_path / "folder.xml").mkdir()
-    with pytest.raises(sim.ImportFileError, match=r"gone\.xml: can't be read: No such file"):
-        sim.load(tmp_path / "gone.xml")
-    with pytest.raises(sim.ImportFileError, match=r"folder\.xml: can't be read: Is a directory"):
-        sim.load(tmp_path / "folder.xml")
+    refuses(lambda: sim.load(tmp_path / "gone.xml"), "gone.xml", "No such file", error=sim.ImportFileError)
+    refuses(lambda: sim.load(tmp_path / "folder.xml"), "folder.xml", "Is a directory", error=sim.ImportFileError)
 
 
 def test_files_are_told_apart_by_their_first_element(tmp_path):
@@ -85,7 +82,7 @@ def test_files_are_told_apart_by_their_first_element(tmp_path):
     assert sim.load(path).parts[0].name == "robot"
     other = tmp_path / "robot.urdf"
     other.write_text(world(BODY))
-    with pytest.raises(sim.ImportFileError, match="URDF.*add_mjcf"):
+    with raises_naming("URDF", "MJCF", "add_mjcf", error=sim.ImportFileError):
         sim.load(other)
 
 
@@ -110,28 +107,14 @@ def test_without_mujoco_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "robot.xml"
     path.write_text(world(BODY))
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(sim.ModelError, match=r"robot.xml: .*backswing\[mjcf\]"):
+    with raises_naming("robot.xml", "MuJoCo", "backswing[mjcf]"):
         sim.load(path)
 
 
 VALUES = (
-    *(
-        "",
-        "0",
-        "-1",
-        "1 1 1",
-        "0 0 0",
-        "nan",
-        "inf",
-        "1e300 0 0",
-        "1 2",
-        "6",
-        "99999999",
-        "2147483648",
-        "0 0 0 0",
-        "true",
-    ),
-    *("flap", "world", "hinge", "free", "ball", "slide", "plane", "mesh", "hfield", "sdf", "a" * 300, "é\u2028"),
+    *("", "0", "-1", "1 1 1", "0 0 0", "nan", "inf", "1e300 0 0", "1 2", "6", "99999999", "2147483648", "0 0 0 0"),
+    *("true", "flap", "world", "hinge", "free", "ball", "slide", "plane", "mesh", "hfield", "sdf", "a" * 300),
+    "é\u2028",
 )
 PIECES = ("<", ">", "/>", "'", '"', "&", "<!--", "\0", "1e400", "<body/>", "<joint/>", "<include file='zoo.xml'/>")
 
@@ -150,22 +133,7 @@ def caught(function, *args):
 @st.composite
 def mutations(draw):
     """The zoo with elements lost, repeated or moved, attributes changed, and perhaps a stretch of text."""
-    root = ElementTree.fromstring(ZOO)
-    for _ in range(draw(st.integers(1, 3))):
-        elements = list(root.iter())
-        element, other = draw(st.sampled_from(elements)), draw(st.sampled_from(elements))
-        match draw(st.sampled_from(("set", "set", "set", "set", "unset", "drop", "copy", "rename"))):
-            case "set":
-                element.set(draw(st.sampled_from(sorted(element.attrib) or ["name"])), draw(st.sampled_from(VALUES)))
-            case "unset" if element.attrib:
-                del element.attrib[draw(st.sampled_from(sorted(element.attrib)))]
-            case "drop" if len(element):
-                element.remove(draw(st.sampled_from(list(element))))
-            case "copy":
-                other.append(copy.deepcopy(element))
-            case "rename":
-                element.tag = other.tag
-    text = ElementTree.tostring(root, encoding="unicode")
+    text = mutated_tree(draw, ZOO, draw(st.integers(1, 3)), VALUES)
     if draw(st.integers(0, 4)) == 0:
         start = draw(st.integers(0, len(text)))
         text = text[:start] + draw(st.sampled_from(PIECES)) + text[start + draw(st.integers(0, 20)) :]

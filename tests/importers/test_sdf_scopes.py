@@ -3,8 +3,6 @@
 # Files are easier to read in whole lines.
 # ruff: noqa: E501
 
-import warnings
-
 import numpy as np
 import pytest
 import trimesh
@@ -12,6 +10,7 @@ import trimesh
 import sim
 from sim.model.poses import compose
 from sim.simulation.stepping.collision import may_touch
+from tests.errors import raises_naming, strictly
 from tests.importers.test_sdf import SPHERE, model, pose_of, read
 
 INCLUDED = """<sdf version='1.9'><model name='inc'{}><link name='l'><pose>0 0 1 0 0 0</pose></link>
@@ -75,7 +74,7 @@ def test_a_frame_goes_to_the_canonical_link(tmp_path):
         found = read(tmp_path, f"<sdf version='1.9'><model name='r'{outer}>{content}</model></sdf>")
         links = [found.link_names[found.frame(name).link] for name in ("f", "n::g", "h")]
         assert links == [*expected, expected[1]]
-    with pytest.raises(sim.ImportFileError, match="canonical_link 'q'"):
+    with raises_naming("canonical_link 'q'", error=sim.ImportFileError):
         read(tmp_path, "<sdf version='1.9'><model name='r' canonical_link='q'><link name='a'/></model></sdf>")
 
 
@@ -91,7 +90,7 @@ def test_an_included_model_is_merged(tmp_path):
     assert found.link_names == ("a", "l", "m")
     np.testing.assert_allclose(pose_of(found, "free")[:3], (-1, 0, 1), atol=1e-12)
     assert found.link_names[found.frame("free").link] == "m"
-    with pytest.raises(sim.ImportFileError, match="merges a model with the world"):
+    with raises_naming("model", "world", error=sim.ImportFileError):
         read(tmp_path, world("<include merge='true'><uri>inc.sdf</uri></include>"))
 
 
@@ -139,7 +138,7 @@ def test_meshes_of_models_in_gazebos_folders(tmp_path, monkeypatch):
     shape = "<geometry><mesh><uri>model://crate/meshes/crate.stl</uri></mesh></geometry>"
     text = model(f"<link name='a'><visual name='v'>{shape}</visual></link>")
     (tmp_path / "robots").mkdir()
-    with pytest.raises(sim.ImportFileError, match=r"mesh 'model://crate/.*' not found; .* with package_dirs "):
+    with raises_naming("mesh 'model://crate/", "not found", "package_dirs", error=sim.ImportFileError):
         read(tmp_path / "robots", text)
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", str(tmp_path / "library"))
     assert len(read(tmp_path / "robots", text).geometries) == 1
@@ -221,9 +220,7 @@ def test_what_is_not_read_is_named(tmp_path, text, named):
 def test_what_changes_nothing_is_not_named(tmp_path):
     surface = """<surface><friction><ode><mu>0.3</mu><mu2>0.3</mu2><slip1>0</slip1></ode></friction>
     <bounce><restitution_coefficient>0</restitution_coefficient></bounce><contact/></surface>"""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        read(tmp_path, model(f"<link name='a'><collision name='c'>{SPHERE}{surface}</collision></link>"))
+    strictly(read, tmp_path, model(f"<link name='a'><collision name='c'>{SPHERE}{surface}</collision></link>"))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import sim
 from sim.importers.formats import FORMATS, format_of
 from sim.importers.load import read_file
+from tests.errors import raises_naming
 
 QUADRUPED = Path(__file__).parents[2] / "scenes/robots/quadruped.urdf"
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
@@ -131,5 +132,5 @@ def test_what_no_reader_can_use_is_named(format, options, message):
 
 @pytest.mark.parametrize("folders", [3, [3]])
 def test_package_dirs_that_are_no_folders(folders):
-    with pytest.raises(sim.ModelError, match=r"package_dirs is .*3.*; it must be a folder, or a list of folders"):
+    with raises_naming("package_dirs", 3, "folder"):
         sim.load(QUADRUPED, package_dirs=folders)

@@ -12,6 +12,7 @@ from sim.cli.main import main
 from sim.importers.load import read_file
 from sim.importers.model_file import model_from_bytes, model_to_bytes
 from sim.importers.untrusted import Limits, ReadingProcess
+from tests.errors import raises_naming
 from tests.importers.mjcf_zoo import PART, ZOO
 from tests.importers.test_scaling import chain
 
@@ -116,7 +117,7 @@ def test_the_same_errors(process, tmp_path):
 
 def test_a_crash_is_an_error_and_the_next_file_is_read(process, tmp_path):
     crashing(tmp_path)
-    with pytest.raises(sim.ImportFileError, match=r"nest\.usda: made the process that read it crash \(SIGSEGV: "):
+    with raises_naming("nest.usda", "crash", "SIGSEGV", error=sim.ImportFileError):
         process.load(tmp_path / "nest.usda", {})
     assert process.load(chain(tmp_path / "good.urdf", 3), {}).nv == 2
 

@@ -1,7 +1,6 @@
 """What the URDF importer makes of each element, against closed forms."""
 
 import math
-import warnings
 
 import mujoco
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.errors import URDFWarning
+from tests.errors import strictly
 from tests.importers.reference import frame_poses
 from warp_kernels import types as codes
 
@@ -418,9 +418,7 @@ class TestGeometry:
 
 
 def test_nothing_is_silent_about_a_clean_file(write):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sim.load(write(arm()))
+    strictly(sim.load, write(arm()))
 
 
 def test_load_refuses_other_files(tmp_path):

@@ -1,19 +1,18 @@
 """Robots of installed packages, read by the importer and by Pinocchio: the same model, matched by names."""
 
 import functools
-import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import sim
-from sim.errors import URDFWarning
 from warp_kernels import types as codes
 
 pin = pytest.importorskip("pinocchio")
 
-from tests.importers.reference import EXAMPLE, ROBOTS, frame_poses, link_poses, matrix, random_coordinates  # noqa: E402
+from tests.errors import quietly  # noqa: E402
+from tests.importers.reference import EXAMPLE, ROBOTS, frame_poses, installed, link_poses, matrix, random_coordinates  # noqa: E402
 
 # Both sides compute in float64 from the same decimals; what differs is the order of a few products.
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
@@ -23,12 +22,10 @@ INERTIA_TOLERANCE = {"rtol": 1e-10, "atol": 1e-15}
 
 @functools.cache
 def load_both(name: str, floating: bool):
-    path = ROBOTS[name]
-    if not path.is_file():
-        pytest.skip(f"{path} is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        model = sim.load(path, floating_base=floating, dtype="float64", visual=False, collision=False, mimic="free")
+    path = installed(ROBOTS[name])
+    model = quietly(
+        sim.load, path, floating_base=floating, dtype="float64", visual=False, collision=False, mimic="free"
+    )
     root = (pin.JointModelFreeFlyer(),) if floating else ()
     return model, pin.buildModelFromUrdf(str(path), *root)
 
@@ -139,12 +136,8 @@ def test_same_forward_kinematics(name, floating):
 @pytest.mark.parametrize("name", ["panda", "ur5", "anymal_b"])
 def test_same_meshes(name):
     """Bounds of every mesh in the world, with Pinocchio's own readers of .dae and .stl files."""
-    path = ROBOTS[name]
-    if not path.is_file():
-        pytest.skip(f"{path} is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        model = sim.load(path, dtype="float64", mimic="free")
+    path = installed(ROBOTS[name])
+    model = quietly(sim.load, path, dtype="float64", mimic="free")
     peer = pin.buildModelFromUrdf(str(path))
     q = random_coordinates(model, np.random.default_rng(3))
     poses = link_poses(model, q)

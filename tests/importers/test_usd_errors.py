@@ -11,6 +11,7 @@ from pxr import Gf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 import sim
 from sim.usd import write_usd
+from tests.errors import refuses
 from tests.importers.usd_scenes import (
     add_body,
     add_joint,
@@ -113,16 +114,11 @@ def test_files_that_are_not_scenes(tmp_path):
     (tmp_path / "broken.usda").write_text('#usda 1.0\ndef Xform "a" {\n float b = "x"\n}')
     (tmp_path / "empty.usda").write_text("#usda 1.0\n")
     (tmp_path / "zeros.usdc").write_bytes(bytes(200))
-    with pytest.raises(sim.ImportFileError, match=r"broken.usda: can't be opened as USD: .*:3:"):
-        sim.load(tmp_path / "broken.usda")
-    with pytest.raises(sim.ImportFileError, match="neither rigid bodies nor colliders"):
-        sim.load(tmp_path / "empty.usda")
-    with pytest.raises(sim.ImportFileError, match="can't be opened"):
-        sim.load(tmp_path / "zeros.usdc")
-    with pytest.raises(sim.ImportFileError, match="no such file"):
-        sim.load(tmp_path / "none.usd")
-    with pytest.raises(sim.ImportFileError, match="no such file"):
-        sim.load(tmp_path / f"{'n' * 300}.usd")
+    refuses(lambda: sim.load(tmp_path / "broken.usda"), "broken.usda", "USD", ":3:", error=sim.ImportFileError)
+    refuses(lambda: sim.load(tmp_path / "empty.usda"), "rigid bodies", "colliders", error=sim.ImportFileError)
+    refuses(lambda: sim.load(tmp_path / "zeros.usdc"), "opened", error=sim.ImportFileError)
+    refuses(lambda: sim.load(tmp_path / "none.usd"), "no such file", error=sim.ImportFileError)
+    refuses(lambda: sim.load(tmp_path / f"{'n' * 300}.usd"), "no such file", error=sim.ImportFileError)
 
 
 def broken_value(attribute, number):

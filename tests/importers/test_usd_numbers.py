@@ -1,13 +1,13 @@
 """Numbers in USD files that no scene should hold: errors that name the prim, or warnings, never silence."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
 
 import sim
 from sim.importers.usd.motion import read_motion
+from tests.errors import raises_naming, strictly
 
 SCENE = """#usda 1.0
 (
@@ -102,14 +102,11 @@ def test_numbers_that_mean_something_else_are_reported(tmp_path):
 
 def test_usual_numbers_raise_no_warning(tmp_path):
     """A density instead of a mass, gravity and limits at their sentinels."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = load(
-            tmp_path,
-            BODY="float physics:mass = 0\n float physics:density = 2",
-            GRAVITY="float physics:gravityMagnitude = -inf",
-            JOINT="float physics:lowerLimit = -inf\n float physics:upperLimit = inf",
-        )
+    model = strictly(
+        load, tmp_path, BODY="float physics:mass = 0\n float physics:density = 2",
+        GRAVITY="float physics:gravityMagnitude = -inf",
+        JOINT="float physics:lowerLimit = -inf\n float physics:upperLimit = inf",
+    )  # fmt: skip
     np.testing.assert_allclose(model.parameters["mass"], (16.0, 8000.0))
     np.testing.assert_allclose(model.parameters["gravity"], (0.0, 0.0, -9.81))
 
@@ -124,12 +121,12 @@ def test_points_that_are_not_finite(tmp_path):
 """
     path = tmp_path / "mesh.usda"
     path.write_text(f"#usda 1.0\n{mesh}")
-    with pytest.raises(sim.ImportFileError, match="'/a': a point of the mesh is not finite"):
+    with raises_naming("'/a'", "mesh", "not finite", error=sim.ImportFileError):
         sim.load(path)
 
 
 def test_shapes_of_a_stored_motion_that_have_no_size(tmp_path):
     path = tmp_path / "drawn.usda"
     path.write_text('#usda 1.0\ndef Sphere "ball" {\n    double radius = None\n}\n')
-    with pytest.raises(sim.ImportFileError, match="'/ball': radius is None"):
+    with raises_naming("'/ball'", "radius", "None", error=sim.ImportFileError):
         read_motion(path)

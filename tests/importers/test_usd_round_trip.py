@@ -12,6 +12,7 @@ import sim
 from scenes import quadruped
 from sim.model.model import Keyframe
 from sim.usd import write_usd
+from tests.errors import quietly, strictly
 from tests.importers.reference import ROBOTS
 from tests.importers.usd_scenes import (
     CENTIMETRES_Y_UP,
@@ -30,9 +31,7 @@ PRIM_NAMES = {"a b": "a_b", "a_b": "a_b_2"}
 def test_everything_comes_back(tmp_path):
     model = everything()
     path = write_usd(tmp_path / "all.usda", model, poses_at(model, model.q0), fps=30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = sim.load(path, dtype="float64")
+    again = strictly(sim.load, path, dtype="float64")
     assert_same_models(model, again)
     tips = [next(frame for frame in m.frames if frame.name == "tip") for m in (model, again)]
     assert tips[0].link == tips[1].link
@@ -91,9 +90,7 @@ def keyed(tmp_path):
 
 def test_keyframes_parts_and_efforts_come_back(keyed):
     model, path = keyed
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = sim.load(path, dtype="float64")
+    again = strictly(sim.load, path, dtype="float64")
     # The loose body stays before the arm, which a reader of other files starts with.
     assert_same_models(model, again)
     assert frictions_of_pairs(again) == {frozenset(("ball", "block")): (0.3, 0.02, 0.0)}
@@ -177,9 +174,7 @@ def test_an_edited_value_wins(tmp_path):
 def test_published_robots_come_back(tmp_path, robot):
     if not ROBOTS[robot].exists():
         pytest.skip("the robots come with example-robot-data")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sim.URDFWarning)
-        model = sim.load(ROBOTS[robot], dtype="float64", visual=False)
+    model = quietly(sim.load, ROBOTS[robot], dtype="float64", visual=False)
     again = sim.load(write_usd(tmp_path / "robot.usdc", model, poses_at(model, model.q0), fps=30), dtype="float64")
     q = model.q0[None] + 0.1
     masses = [sim.mass_matrix(m, q).numpy() for m in (model, again)]
@@ -230,9 +225,7 @@ def test_a_weld_that_holds_bodies_apart_from_where_they_start(tmp_path):
                                 orientation_b=(0, 0, 0, 1))  # fmt: skip
     model = builder.finalize("float64")
     path = write_usd(tmp_path / "a.usda", model, poses_at(model, model.q0), fps=30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = sim.load(path, dtype="float64")
+    again = strictly(sim.load, path, dtype="float64")
     assert_allclose(again.parameters["anchor_a"], model.parameters["anchor_a"], atol=0)
     stage = Usd.Stage.Open(str(path))
     UsdPhysics.Joint(stage.GetPrimAtPath("/World/Constraints/weld")).GetLocalPos0Attr().Set(Gf.Vec3f(0.5, 0, 0))

@@ -1,13 +1,13 @@
 """Joints, actuators and constraints in the schemas of Newton, MuJoCo and PhysX: read, or named in a warning."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import sim
+from tests.errors import quietly, raises_naming, strictly
 
 # In centimetres and grams, so that every unit shows: a base on the world, a hinge and a slide on it.
 ROBOT = """#usda 1.0
@@ -71,9 +71,7 @@ def load(tmp_path, **places):
 
 
 def load_quietly(tmp_path, **places):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", sim.USDWarning)
-        return load(tmp_path, **places)
+    return strictly(load, tmp_path, **places)
 
 
 def of_joint(model, joint, name):
@@ -133,9 +131,7 @@ def test_what_newton_leaves_to_the_engine(tmp_path):
 @pytest.mark.parametrize(("angle", "unit"), [("", DEGREE), ('uniform token mjc:compiler:angle = "radian"', 1.0)])
 def test_mujoco_joints(tmp_path, angle, unit):
     """MuJoCo's damping and stiffness are per rad; its angles in degrees unless the scene says otherwise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sim.USDWarning)
-        model = load(tmp_path, HINGE=IN_MUJOCO, SLIDE=IN_MUJOCO, SCENE=angle)
+    model = quietly(load, tmp_path, HINGE=IN_MUJOCO, SLIDE=IN_MUJOCO, SCENE=angle)
     for joint, inertia, effort, own, position in (
         ("hinge", MOMENT, MOMENT, 1.0, unit),
         ("slide", 1e-3, FORCE, 0.01, 0.01),
@@ -348,7 +344,7 @@ def test_gravity_that_bodies_do_not_feel(tmp_path, text, share):
 
 
 def test_gravity_compensation_that_is_no_number(tmp_path):
-    with pytest.raises(sim.ImportFileError, match="'/R/a': mjc:gravcomp is 'much'; it must be a number"):
+    with raises_naming("'/R/a'", "mjc:gravcomp", "'much'", error=sim.ImportFileError):
         load(tmp_path, BODY='string mjc:gravcomp = "much"')
 
 
@@ -380,5 +376,5 @@ def test_actuators_with_values_of_other_types(tmp_path, text):
 
 
 def test_negative_properties_name_the_joint(tmp_path):
-    with pytest.raises(sim.ImportFileError, match="'/R/hinge': joint 'hinge': armature is -"):
+    with raises_naming("'/R/hinge'", "joint 'hinge'", "armature is -", error=sim.ImportFileError):
         load(tmp_path, HINGE="float newton:armature = -1")

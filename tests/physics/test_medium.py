@@ -10,8 +10,9 @@ import sim
 import sim.exporters
 import sim.torch
 from sim.usd import write_usd
-from tests.exporters.models import quietly
+from tests.errors import quietly
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS, Case, check
 
 MEDIUM = ("medium_density", "medium_viscosity", "wind")
@@ -46,8 +47,7 @@ def test_steps_are_those_of_mujoco(tmp_path, integrator):
     peer = mujoco.MjModel.from_xml_path(str(tmp_path / "fish.xml"))
     for seed in range(3):
         q, qd = swim(model, seed)
-        data = mujoco.MjData(peer)
-        data.qpos[:], data.qvel[:] = sim.to_mujoco(model, q, qd)
+        data = data_at(peer, model, q, qd)
         state = simulator.rollout(simulator.state(q, qd), steps=10).final_state
         for _ in range(10):
             mujoco.mj_step(peer, data)

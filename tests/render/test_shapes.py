@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim import ModelError
 from sim.model.model import Geometry, Mesh
 from sim.render.tessellation import tessellate, with_normals
 from tests.collision.field_harness import FieldBench
+from tests.errors import raises_naming
 from warp_kernels import types as codes
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -87,5 +87,5 @@ def test_repeated_vertices_share_a_smooth_normal():
 
 
 def test_a_plane_has_no_triangles():
-    with pytest.raises(ModelError, match="plane"):
+    with raises_naming("plane"):
         tessellate(geometry(codes.PLANE, (0, 0, 0)))

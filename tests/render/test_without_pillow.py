@@ -6,17 +6,15 @@ import sys
 import numpy as np
 import pytest
 
-import sim
 from sim.render import write_gif, write_png
+from tests.errors import refuses
 
 
 def test_writing_pictures_says_what_to_install(monkeypatch, tmp_path) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     picture = np.zeros((4, 4, 3), np.uint8)
-    with pytest.raises(sim.ModelError, match=r"pip install 'backswing\[plot\]'"):
-        write_png(tmp_path / "a.png", picture)
-    with pytest.raises(sim.ModelError, match=r"pip install 'backswing\[plot\]'"):
-        write_gif(tmp_path / "a.gif", picture[None], fps=10)
+    refuses(lambda: write_png(tmp_path / "a.png", picture), "'backswing[plot]'")
+    refuses(lambda: write_gif(tmp_path / "a.gif", picture[None], fps=10), "'backswing[plot]'")
 
 
 @pytest.mark.slow

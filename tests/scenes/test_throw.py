@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import throw
 from scenes.mjcf import to_mjcf
+from tests.errors import refuses
 from warp_kernels import types as codes
 
 
@@ -112,7 +113,5 @@ def test_arguments_are_kept_and_checked():
     np.testing.assert_array_equal(scene.target, [1.0, 0.5, 0.3])
     friction = scene.model.parameters["friction"]
     assert friction[scene.model.geometry("ball/geometry")] == 0.5
-    with pytest.raises(sim.ModelError, match="target"):
-        throw.build((1.0, np.nan, 0.3))
-    with pytest.raises(sim.ModelError, match="steps"):
-        throw.build(steps=0)
+    refuses(lambda: throw.build((1.0, np.nan, 0.3)), "target")
+    refuses(lambda: throw.build(steps=0), "steps")

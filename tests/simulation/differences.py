@@ -242,6 +242,14 @@ def blocks(simulator: sim.Simulator, world: int = 0) -> list[Block]:
     return [Block(int(kind[i]), int(item[i]), impulse[i], float(bound[i])) for i in range(count)]
 
 
+def contact_times(case: Case) -> np.ndarray:
+    """Return when within the first step its contacts touch, as fractions of the step [contacts]."""
+    simulator = case.simulator()
+    simulator.contacts(simulator.state(case.q, case.qd))
+    stage = simulator.engine.shards[0].step.contact_stage
+    return stage.slot_time.numpy()[: stage.contact_count.numpy()[0], 0]
+
+
 def single_steps(case: Case) -> Iterator[list[Block]]:
     """The blocks after each step of the case, taken one by one."""
     simulator = case.simulator()

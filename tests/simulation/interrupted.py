@@ -7,6 +7,7 @@ one. Moments are drawn over the time of a call (``rollout``, ``backward``), whic
 lines of Python that it runs (all kinds).
 """
 
+import itertools
 import os
 import random
 import signal
@@ -132,45 +133,38 @@ def interrupted_in_time(call: Callable[[], Result], duration: float, rng: random
     return False
 
 
-def interrupted_at_line(call: Callable[[], Result], line: int) -> bool:
-    """Run a call that gets Ctrl-C at one of the lines of this package that it runs; whether that stopped it."""
-    left = [line]
+def traced(call: Callable[[], Result], at_line: Callable[[], None]) -> None:
+    """Run a call, and ``at_line`` at each line of this package that it runs."""
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         if event == "line":
-            left[0] -= 1
-            if left[0] == 0:
-                signal.raise_signal(signal.SIGINT)
+            at_line()
         return trace
 
     sys.settrace(trace)
     try:
         call()
-    except KeyboardInterrupt:
-        return True
     finally:
         sys.settrace(None)
+
+
+def interrupted_at_line(call: Callable[[], Result], line: int) -> bool:
+    """Run a call that gets Ctrl-C at one of the lines of this package that it runs; whether that stopped it."""
+    passed = itertools.count(1)
+    try:
+        traced(call, lambda: signal.raise_signal(signal.SIGINT) if next(passed) == line else None)
+    except KeyboardInterrupt:
+        return True
     return False
 
 
 def lines_of(call: Callable[[], Result]) -> int:
     """How many lines of this package a call runs."""
-    lines = [0]
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        lines[0] += event == "line"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(None)
-    return lines[0]
+    passed = itertools.count()
+    traced(call, passed.__next__)
+    return next(passed)
 
 
 def main(kind: str, times: int) -> None:

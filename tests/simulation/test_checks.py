@@ -5,6 +5,7 @@ import pytest
 import warp as wp
 
 import sim
+from tests.errors import raises_naming, refuses
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 NV, NQ = 13, 15
@@ -17,19 +18,19 @@ def simulator():
 
 @pytest.mark.parametrize("dt", [0.0, -1.0, np.nan, np.inf])
 def test_dt(dt):
-    with pytest.raises(sim.ModelError, match="dt is"):
+    with raises_naming("dt is"):
         sim.Simulator(hopper(), dt)
 
 
 def test_num_worlds():
-    with pytest.raises(sim.ModelError, match="num_worlds is 0"):
+    with raises_naming("num_worlds", 0):
         sim.Simulator(hopper(), DT, 0)
 
 
 def test_nothing_that_moves():
     builder = sim.ModelBuilder()
     builder.add_ground()
-    with pytest.raises(sim.ModelError, match="Simulator: the model"):
+    with raises_naming("Simulator", "model"):
         sim.Simulator(builder.finalize(), DT)
 
 
@@ -37,54 +38,48 @@ def test_a_link_without_mass():
     builder = sim.ModelBuilder()
     builder.add_link("ghost")
     builder.add_joint("joint", "revolute", child="ghost")
-    with pytest.raises(sim.ModelError, match="ghost"):
+    with raises_naming("ghost"):
         sim.Simulator(builder.finalize(), DT)
 
 
 class TestShapes:
     @pytest.mark.parametrize("shape", [(NQ + 1,), (WORLDS + 1, NQ), (WORLDS, NQ, 1), (NQ, WORLDS), ()])
     def test_q(self, simulator, shape):
-        with pytest.raises(sim.ModelError, match=r"q has shape .*expected \(3, 15\)"):
+        with raises_naming("q", "shape", "(3, 15)"):
             simulator.state(np.zeros(shape))
 
     @pytest.mark.parametrize("shape", [(NQ,), (WORLDS + 1, NV)])
     def test_qd(self, simulator, shape):
-        with pytest.raises(sim.ModelError, match=r"qd has shape .*expected \(3, 13\)"):
+        with raises_naming("qd", "shape", "(3, 13)"):
             simulator.state(simulator.model.q0, np.zeros(shape))
 
     def test_state_of_another_simulator(self, simulator):
         other = sim.Simulator(hopper(), DT, WORLDS + 1, "cpu").initial_state()
-        with pytest.raises(sim.ModelError, match=r"state.q has shape \(4, 15\)"):
-            simulator.step(other)
-        with pytest.raises(sim.ModelError, match=r"state.qd has shape \(4, 13\)"):
+        refuses(lambda: simulator.step(other), "state.q", "shape", "(4, 15)")
+        with raises_naming("state.qd", "shape", "(4, 13)"):
             simulator.rollout(sim.State(simulator.initial_state().q, other.qd), steps=1)
 
     @pytest.mark.parametrize("shape", [(NV + 1,), (WORLDS, NV + 1), (2, WORLDS, NV)])
     def test_tau_of_a_step(self, simulator, shape):
-        with pytest.raises(sim.ModelError, match="tau has shape"):
+        with raises_naming("tau", "shape"):
             simulator.step(simulator.initial_state(), np.zeros(shape))
 
     @pytest.mark.parametrize("shape", [(NV,), (5, WORLDS + 1, NV), (5, WORLDS, NQ), (5, NQ)])
     def test_tau_of_a_rollout(self, simulator, shape):
-        with pytest.raises(sim.ModelError, match="tau has shape"):
+        with raises_naming("tau", "shape"):
             simulator.rollout(simulator.initial_state(), np.zeros(shape))
 
     def test_steps(self, simulator):
         state = simulator.initial_state()
-        with pytest.raises(sim.ModelError, match="steps is 4, but tau has 5 steps"):
-            simulator.rollout(state, np.zeros((5, NV)), steps=4)
-        with pytest.raises(sim.ModelError, match="rollout: give tau, control"):
-            simulator.rollout(state)
-        with pytest.raises(sim.ModelError, match="steps is -1; it must be a whole number of at least 0"):
-            simulator.rollout(state, steps=-1)
+        refuses(lambda: simulator.rollout(state, np.zeros((5, NV)), steps=4), "steps", 4, "tau", 5)
+        refuses(lambda: simulator.rollout(state), "rollout", "tau", "control")
+        refuses(lambda: simulator.rollout(state, steps=-1), "steps", -1, "whole", 0)
 
     def test_cotangents(self, simulator):
         trajectory = simulator.rollout(simulator.initial_state(), steps=2)
-        with pytest.raises(sim.ModelError, match="q_grad has shape"):
-            trajectory.backward(np.zeros((2, WORLDS, NQ)))
-        with pytest.raises(sim.ModelError, match="qd_grad has shape"):
-            trajectory.backward(qd_grad=np.zeros((WORLDS, NQ)))
-        with pytest.raises(sim.ModelError, match="unknown parameter 'frction'"):
+        refuses(lambda: trajectory.backward(np.zeros((2, WORLDS, NQ))), "q_grad", "shape")
+        refuses(lambda: trajectory.backward(qd_grad=np.zeros((WORLDS, NQ))), "qd_grad", "shape")
+        with raises_naming("unknown", "parameter 'frction'"):
             trajectory.backward(np.zeros((WORLDS, NQ)), parameters=["frction"])
 
 
@@ -93,20 +88,17 @@ class TestTypes:
 
     def test_dtype(self, simulator):
         wrong = wp.zeros((WORLDS, NQ), dtype=wp.float32, device="cpu")
-        with pytest.raises(sim.ModelError, match=r"q has dtype float32.*float64"):
-            simulator.state(wrong)
+        refuses(lambda: simulator.state(wrong), "q", "dtype", "float32", "float64")
         right = simulator.initial_state()
-        with pytest.raises(sim.ModelError, match=r"state.q has dtype"):
-            simulator.step(sim.State(wrong, right.qd))
-        with pytest.raises(sim.ModelError, match=r"tau has dtype"):
+        refuses(lambda: simulator.step(sim.State(wrong, right.qd)), "state.q", "dtype")
+        with raises_naming("tau", "dtype"):
             simulator.rollout(right, wp.zeros((2, WORLDS, NV), dtype=wp.float32, device="cpu"))
-        with pytest.raises(sim.ModelError, match=r"q_grad has dtype"):
-            simulator.rollout(right, steps=2).backward(wrong)
+        refuses(lambda: simulator.rollout(right, steps=2).backward(wrong), "q_grad", "dtype")
 
     @pytest.mark.skipif(not wp.is_cuda_available(), reason="needs a second device")
     def test_device(self, simulator):
         wrong = wp.zeros((WORLDS, NQ), dtype=wp.float64, device="cuda:0")
-        with pytest.raises(sim.ModelError, match=r"q is on .*cuda:0"):
+        with raises_naming("q", "cuda:0"):
             simulator.state(wrong)
 
     def test_rows_that_are_not_contiguous(self, simulator):

@@ -1,7 +1,5 @@
 """Sensors of contacts beside MuJoCo's, and their gradients under both laws."""
 
-import warnings
-
 import mujoco
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ import torch
 import warp as wp
 
 import sim
-from tests.errors import raises_naming
+from tests.errors import raises_naming, strictly
 from tests.torch.files import write
 
 STEPS = 30
@@ -60,9 +58,7 @@ SPEED = [0.1, 0.2, -0.3, 0.4, 0.5, 0.6, 0.3, 0.2, -0.1, 0.1, 0.3, 0.2, -0.7]
 def pile(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("contacts") / f"{request.param}.xml"
     path.write_text(SCENE.format(cone=request.param, all=ALL, net=NET))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = sim.load(path, dtype="float64")
+    model = strictly(sim.load, path, dtype="float64")
     return path, model, simulator_of(model)
 
 
@@ -132,9 +128,7 @@ def test_they_come_back_from_files(pile, tmp_path, suffix):
     _, model, simulator = pile
     path = tmp_path / f"pile{suffix}"
     write(path, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = sim.load(path, dtype="float64")
+    again = strictly(sim.load, path, dtype="float64")
     assert [sensor.name for sensor in again.sensors] == [sensor.name for sensor in model.sensors]
     readings = []
     for read in (simulator, simulator_of(again)):

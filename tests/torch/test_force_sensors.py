@@ -12,6 +12,7 @@ from sim.exporters import write_mjcf
 from sim.usd import write_usd
 from tests.errors import raises_naming, refuses
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS
 
 XML = """
@@ -67,8 +68,7 @@ def test_readings_beside_mujoco(tmp_path, cone, sweeps, integrator):
     """Each reads something at some time; the states differ by less than the bound."""
     path, model, q, qd = scene(tmp_path, cone, sweeps, integrator)
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    data = data_at(peer, model, q, qd)
     theirs = []
     for _ in range(STEPS):
         mujoco.mj_step(peer, data)

@@ -10,6 +10,7 @@ import sim.torch
 from tests.contact.mujoco.test_tendons import CONTROL, start, written
 from tests.errors import refuses
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS
 from tests.torch.test_sensors import DT, driven, rolled
 
@@ -35,8 +36,7 @@ def test_beside_mujoco(pulled):
     """Along MuJoCo's own motion, through limits, dry friction, ties and contacts."""
     path, model = pulled
     theirs = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(theirs)
-    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, *start(model))
+    data = data_at(theirs, model, *start(model))
     states, forces, turned = [(data.qpos.copy(), data.qvel.copy())], [], []
     (loose,) = (theirs.jnt_dofadr[j] for j in range(theirs.njnt) if theirs.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE)
     for _ in range(STEPS):
@@ -146,8 +146,7 @@ def test_actuators_on_tendons_are_those_of_mujoco(pulled, tmp_path):
     path = tmp_path / "sensors.xml"
     path.write_text(pulled[0].read_text().replace("</mujoco>", SENSORS))
     model, theirs = load_quietly(path), mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(theirs)
-    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, *start(model))
+    data = data_at(theirs, model, *start(model))
     before = (data.qpos.copy(), data.qvel.copy())
     data.ctrl[:] = CONTROL
     mujoco.mj_step(theirs, data)

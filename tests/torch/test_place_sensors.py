@@ -1,14 +1,12 @@
 """Sensors of distances between geometries, of zones and of cameras, beside MuJoCo's; and their gradients."""
 
-import warnings
-
 import mujoco
 import numpy as np
 import pytest
 import torch
 
 import sim
-from tests.errors import refuses
+from tests.errors import refuses, strictly
 from tests.torch.files import write
 
 SCENE = """<mujoco model="scene">
@@ -61,9 +59,7 @@ STATES = 60
 def scene(folder, zone):
     path = folder / f"{zone}.xml"
     path.write_text(SCENE.format(zone=zone))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = sim.load(path, dtype="float64")
+    model = strictly(sim.load, path, dtype="float64")
     return path, model, sim.torch.Sensors(sim.Simulator(model, **sim.mujoco_settings(model), device="cpu"))
 
 
@@ -181,9 +177,7 @@ def test_they_come_back_from_files(tmp_path, suffix):
     q, _ = states_of(path, model)
     written = tmp_path / f"again{suffix}"
     write(written, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = sim.load(written, dtype="float64")
+    again = strictly(sim.load, written, dtype="float64")
     others = sim.torch.Sensors(sim.Simulator(again, dt=0.002, device="cpu"))
     assert others.names == sensors.names
     # Shapes that are only seen are meshes in USD: the ball of "marker", which "points" looks at too.

@@ -1,26 +1,22 @@
 """Inverse kinematics against forward kinematics, and its derivatives against differences of solutions."""
 
 import copy
-import warnings
 
 import numpy as np
 import pytest
 import torch
 
 import sim
-from sim.errors import URDFWarning
 from sim.torch.robot import inverse_kinematics as robot_ik
 from sim.torch.robot.inverse_kinematics import rotation_between
-from tests.errors import raises_naming
+from tests.errors import quietly, raises_naming
 from tests.importers.reference import ROBOTS
 
 
 def load(name: str, device: str, dtype: torch.dtype = torch.float64) -> sim.torch.Robot:
     if not ROBOTS[name].is_file():
         pytest.skip(f"{ROBOTS[name]} is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)
-        return sim.torch.Robot(ROBOTS[name], dtype=dtype, device=device)
+    return quietly(sim.torch.Robot, ROBOTS[name], dtype=dtype, device=device)
 
 
 def random_coordinates(robot: sim.torch.Robot, *batch: int) -> torch.Tensor:

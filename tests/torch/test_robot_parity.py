@@ -15,7 +15,7 @@ pin = pytest.importorskip("pinocchio")
 from tests.dynamics.peer import Peer, matrices  # noqa: E402
 from tests.dynamics.states import random_state, relative_error  # noqa: E402
 from tests.dynamics.terms import accelerations, jacobian_derivatives  # noqa: E402
-from tests.importers.reference import ROBOTS  # noqa: E402
+from tests.importers.reference import ROBOTS, installed  # noqa: E402
 
 NAMES = ["cartpole", "ur5", "iiwa", "panda", "xarm7", "go2", "anymal_b", "solo12", "allegro", "talos"]
 # The robots that come with differentiable-robot-model.
@@ -25,9 +25,7 @@ DTYPES = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
 def load(name: str, floating: bool) -> tuple[sim.torch.Robot, Peer]:
-    path = ROBOTS[name]
-    if not path.is_file():
-        pytest.skip(f"{path} is not installed")
+    path = installed(ROBOTS[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)
         robot = sim.torch.Robot(path, floating_base=floating, dtype=torch.float64)

@@ -12,6 +12,7 @@ import sim
 from sim.simulation.engine.rollout import run_steps
 from tests.errors import raises_naming, refuses
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from warp_kernels.records import StateArrays
 
 XML = """
@@ -74,8 +75,7 @@ def sensors_of(model, **options):
 def test_readings_beside_mujoco(tmp_path, integrator):
     path, model, q, qd = scene(tmp_path, integrator)
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    data = data_at(peer, model, q, qd)
     theirs, touching = [], set()
     for control in inputs(STEPS)[:, 0]:
         data.ctrl = control

@@ -8,6 +8,7 @@ import torch
 import sim
 from tests.errors import raises_naming, refuses
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS
 
 XML = """
@@ -76,8 +77,7 @@ def readings(simulator, q, qd, steps, names=NAMES):
 def test_readings_beside_mujoco(tmp_path, cone):
     path, model, q, qd = scene(tmp_path, cone)
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    data = data_at(peer, model, q, qd)
     theirs, touching = [], 0
     for _ in range(STEPS):
         mujoco.mj_step(peer, data)
@@ -179,8 +179,7 @@ def test_they_come_back_from_mjcf(tmp_path):
     theirs = []
     for file in (path, tmp_path / "again.xml"):
         peer = mujoco.MjModel.from_xml_path(str(file))
-        data = mujoco.MjData(peer)
-        data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+        data = data_at(peer, model, q, qd)
         mujoco.mj_step(peer, data)
         theirs.append(np.concatenate([data.sensor(name).data for name in NAMES]))
     np.testing.assert_allclose(theirs[0], theirs[1], atol=1e-9 * np.abs(theirs[0]).max())

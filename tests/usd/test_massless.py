@@ -8,7 +8,7 @@ from pxr import Gf, Usd, UsdPhysics
 
 import sim
 from sim.usd import write_usd
-from tests.exporters.models import quietly
+from tests.errors import quietly
 
 SHAPES = {"box": (0.5, 0.3, 0.2), "sphere": 0.4, "capsule": (0.1, 0.3)}
 

@@ -10,6 +10,7 @@ from scenes import quadruped, throw
 from sim.model.model import Mesh
 from sim.render import Camera, Marker, Trail
 from sim.usd import write_usd
+from tests.errors import raises_naming, refuses
 from warp_kernels import types as codes
 
 
@@ -346,16 +347,11 @@ def test_many_worlds_are_point_instancers(tmp_path):
 def test_bad_arguments_are_refused_and_leave_nothing(tmp_path):
     model = all_joints_model()
     poses = link_poses(model, wave(model, 2))
-    with pytest.raises(sim.ModelError, match="must end in"):
-        write_usd(tmp_path / "x.usdz", model, poses, fps=10)
-    with pytest.raises(sim.ModelError, match="no folder"):
-        write_usd(tmp_path / "none" / "x.usda", model, poses, fps=10)
-    with pytest.raises(sim.ModelError, match="fps"):
-        write_usd(tmp_path / "x.usda", model, poses, fps=0)
-    with pytest.raises(sim.ModelError, match="poses have shape"):
-        write_usd(tmp_path / "x.usda", model, poses[:, 1:], fps=10)
-    with pytest.raises(sim.ModelError, match="num_worlds"):
-        write_usd(tmp_path / "x.usda", model, poses[:, None, 1:], fps=10)
-    with pytest.raises(sim.ModelError, match="trail 'short'"):
+    refuses(lambda: write_usd(tmp_path / "x.usdz", model, poses, fps=10), "must end in")
+    refuses(lambda: write_usd(tmp_path / "none" / "x.usda", model, poses, fps=10), "no folder")
+    refuses(lambda: write_usd(tmp_path / "x.usda", model, poses, fps=0), "fps")
+    refuses(lambda: write_usd(tmp_path / "x.usda", model, poses[:, 1:], fps=10), "poses", "shape")
+    refuses(lambda: write_usd(tmp_path / "x.usda", model, poses[:, None, 1:], fps=10), "num_worlds")
+    with raises_naming("trail 'short'"):
         write_usd(tmp_path / "x.usda", model, poses, fps=10, trails=[Trail("short", np.zeros((1, 3)))])
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from sim.render.tessellation import sphere, tessellate
 from sim.viewer import Viewer
 from sim.viewer.geometries import split_creases
 from sim.viewer.sliders import to_angles
+from tests.errors import raises_naming
 from tests.viewer.worlds import arm_and_box, arrows, control, node
 
 DT = 1 / 240
@@ -295,7 +296,7 @@ def test_what_makes_no_sense_is_refused(viewer, work, message):
 
 def test_without_viser_the_extra_is_named(model, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "viser", None)
-    with pytest.raises(sim.ModelError, match=r'pip install "backswing\[view\]"'):
+    with raises_naming("[view]"):
         Viewer(model)
 
 

@@ -1,12 +1,12 @@
 """One scene here and in MuJoCo: bodies that slide, roll and lie, and an arm beyond its limits, with dry friction."""
 
-import warnings
 from pathlib import Path
 
 import mujoco
 import numpy as np
 
 import sim
+from tests.errors import quietly
 
 DT = 0.004
 XML = """
@@ -53,9 +53,7 @@ class Pair:
         values = {"solref": " ".join(map(str, solref)), "solimp": " ".join(map(str, solimp))}
         path.write_text(XML.format(dt=DT, cone=cone, impratio=impratio, box=box, **values))
         self.peer = mujoco.MjModel.from_xml_path(str(path))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sim.MJCFWarning)
-            self.model = sim.load(path, dtype=dtype)
+        self.model = quietly(sim.load, path, dtype=dtype)
         friction = {"elliptic": "cone", "pyramidal": "pyramid"}[cone]
         self.contact = sim.MujocoContact(friction=friction, impratio=impratio)
         self.q = np.concatenate([self.model.q0[:-2], Q_ARM])

@@ -10,6 +10,7 @@ import sim
 from sim.exporters import write_mjcf
 from tests.contact.mujoco.scenes import CONTROL, DT, SOLREF, Pair
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import assert_same_state
 from tests.simulation.differences import case, check
 
 NAMES = ("mass", "inertia", "armature", "damping", "friction", "actuator_kp", "actuator_kd")
@@ -34,9 +35,7 @@ def test_against_mujoco(tmp_path, cone, steps):
     ours = sim.Simulator(pair.model, DT, 1, "cpu", pair.contact, integrator="explicit")
     end = ours.rollout(ours.state(pair.q, pair.qd), control=np.tile(CONTROL, (steps, 1, 1))).final_state
     assert np.abs(explicit.qvel - implicit.qvel).max() > 1e-4
-    qpos, qvel = sim.to_mujoco(pair.model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qpos, explicit.qpos, atol=1e-13 if steps == 1 else 1e-9)
-    np.testing.assert_allclose(qvel, explicit.qvel, atol=1e-11 if steps == 1 else 1e-8)
+    assert_same_state(pair.model, end, explicit, 1e-13 if steps == 1 else 1e-9, 1e-11 if steps == 1 else 1e-8)
 
 
 def test_gradients(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import sim
 from tests.contact.mujoco.scenes import CONTROL, DT, SOLREF, Pair
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import assert_same_state, data_at
 from tests.simulation.differences import case, check
 
 WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
@@ -32,9 +33,7 @@ def test_against_mujoco(tmp_path, control, steps):
         ends.append(data)
     data, fast = ends
     assert np.abs(data.qvel - fast.qvel).max() > 1e-6
-    qpos, qvel = sim.to_mujoco(pair.model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qvel, data.qvel, atol=1e-11 if steps == 1 else 1e-8)
-    np.testing.assert_allclose(qpos, data.qpos, atol=1e-13 if steps == 1 else 1e-9)
+    assert_same_state(pair.model, end, data, 1e-13 if steps == 1 else 1e-9, 1e-11 if steps == 1 else 1e-8)
 
 
 def test_gradients_in_contact(tmp_path):
@@ -87,16 +86,13 @@ def test_all_joints_turn_as_in_mujoco(tmp_path, worlds, armature):
     ends = []
     for integrator in ("IMPLICIT", "IMPLICITFAST"):
         peer.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
-        data = mujoco.MjData(peer)
-        data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+        data = data_at(peer, model, q, qd)
         mujoco.mj_step(peer, data, 10)
         ends.append(data)
     ours = sim.Simulator(model, num_worlds=worlds, device="cpu", **settings)
     end = ours.rollout(ours.state(q, qd), steps=10).final_state
-    qpos, qvel = sim.to_mujoco(model, end.q.numpy()[-1], end.qd.numpy()[-1])
     assert np.abs(ends[0].qvel - ends[1].qvel).max() > 0.01
-    np.testing.assert_allclose(qvel, ends[0].qvel, atol=1e-10)
-    np.testing.assert_allclose(qpos, ends[0].qpos, atol=1e-12)
+    assert_same_state(model, end, ends[0], 1e-12, 1e-10, world=-1)
 
 
 @pytest.mark.parametrize("armature", [False, True], ids=["", "armature of tendons"])

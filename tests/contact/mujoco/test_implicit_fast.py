@@ -9,6 +9,7 @@ import pytest
 import sim
 from tests.contact.mujoco.scenes import CONTROL, DT, SOLREF, Pair
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import assert_same_state, data_at
 from tests.simulation.differences import case, check
 
 NAMES = (
@@ -36,9 +37,7 @@ def test_against_mujoco(tmp_path, control, steps):
     for _ in range(steps):
         mujoco.mj_step(pair.peer, euler)
     assert np.abs(data.qvel - euler.qvel).max() > 1e-4
-    qpos, qvel = sim.to_mujoco(pair.model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qvel, data.qvel, atol=1e-11 if steps == 1 else 1e-8)
-    np.testing.assert_allclose(qpos, data.qpos, atol=1e-13 if steps == 1 else 1e-9)
+    assert_same_state(pair.model, end, data, 1e-13 if steps == 1 else 1e-9, 1e-11 if steps == 1 else 1e-8)
 
 
 @pytest.mark.parametrize("control", [CONTROL, GENTLE], ids=["at limits", "within limits"])
@@ -93,13 +92,10 @@ def test_free_bodies_spin_as_in_mujoco(tmp_path, damping, armature):
     # the body has turned.
     steps = 30 if armature == 0.0 else 1
     ours = sim.Simulator(model, 0.01, 1, "cpu", sim.MujocoContact(), integrator="implicitfast")
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, np.array(QD))
+    data = data_at(peer, model, model.q0, np.array(QD))
     end = ours.rollout(ours.state(model.q0, QD), steps=steps).final_state
     mujoco.mj_step(peer, data, steps)
-    qpos, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qvel, data.qvel, atol=1e-11)
-    np.testing.assert_allclose(qpos, data.qpos, atol=1e-12)
+    assert_same_state(model, end, data, 1e-12, 1e-11)
 
 
 @pytest.mark.parametrize("damping", [0.0, 0.7])

@@ -6,6 +6,7 @@ import pytest
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import assert_same_state, data_at
 from tests.simulation.differences import case, check
 
 DT = 0.004
@@ -54,8 +55,7 @@ def scene(folder, cone, condim=PLAIN, sweeps=3, tolerance=0.0, impratio=1.0, int
 def theirs(path, model, qd):
     """MuJoCo's data before a step."""
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
+    data = data_at(peer, model, model.q0, qd)
     mujoco.mj_forward(peer, data)
     return peer, data
 
@@ -89,9 +89,7 @@ def test_many_steps(tmp_path, integrator):
     end = simulator.rollout(simulator.state(model.q0, qd), steps=50).final_state
     for _ in range(50):
         mujoco.mj_step(peer, data)
-    qpos, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qpos, data.qpos, atol=1e-10)
-    np.testing.assert_allclose(qvel, data.qvel, atol=1e-9)
+    assert_same_state(model, end, data, 1e-10, 1e-9)
 
 
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])

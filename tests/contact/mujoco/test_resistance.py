@@ -8,6 +8,7 @@ import pytest
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import blocks, case, check
 from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
 
@@ -48,8 +49,7 @@ def test_one_step(tmp_path, cone, impratio, speed):
     path, model, qd = scene(tmp_path, cone, impratio)
     qd = speed * qd
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
+    data = data_at(peer, model, model.q0, qd)
     mujoco.mj_step(peer, data)
     assert sorted(data.contact.dim.tolist()) == [4, 4, 6, 6, 6]
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
@@ -65,8 +65,7 @@ def test_one_step(tmp_path, cone, impratio, speed):
 def test_forces_and_torques(tmp_path, cone):
     path, model, qd = scene(tmp_path, cone)
     peer = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
+    data = data_at(peer, model, model.q0, qd)
     mujoco.mj_forward(peer, data)
     settings = sim.mujoco_settings(model)
     simulator = sim.Simulator(model, **settings, contact_sensors=[1])

@@ -1,15 +1,15 @@
 """A simulator with the settings of a file, and where there are none."""
 
-import warnings
-
 import mujoco
 import numpy as np
 import pytest
 
 import sim
 from tests.contact.mujoco.scenes import SOLIMP, SOLREF, XML
+from tests.errors import quietly, refuses
 from tests.importers.mjcf_zoo import load_quietly
 from tests.importers.reference import GYMNASIUM
+from tests.mujoco_states import assert_same_state
 
 OPTIONS = [
     {"integrator": "RK4"},
@@ -45,9 +45,7 @@ def test_a_step_with_the_settings_of_the_file(tmp_path, options):
     data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
     mujoco.mj_step(peer, data)
     end = simulator.step(simulator.state(model.q0, qd))
-    qpos, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(qvel, data.qvel, atol=1e-11)
-    np.testing.assert_allclose(qpos, data.qpos, atol=1e-13)
+    assert_same_state(model, end, data, 1e-13, 1e-11)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +79,11 @@ def test_the_ant_of_gymnasium():
 def test_what_is_refused(tmp_path):
     ball = sim.ModelBuilder()
     ball.add_sphere(radius=0.1, mass=1.0)
-    with pytest.raises(sim.ModelError, match="mujoco_settings: .*MJCF"):
-        sim.mujoco_settings(ball.finalize())
+    refuses(lambda: sim.mujoco_settings(ball.finalize()), "mujoco_settings", "MJCF")
     both = sim.ModelBuilder()
     for number, integrator in enumerate(("RK4", "Euler")):
         path = written(tmp_path, integrator=integrator)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sim.MJCFWarning)
-            both.add_mjcf(path, name=integrator, position=(0, 5 * number, 0))
+        quietly(both.add_mjcf, path, name=integrator, position=(0, 5 * number, 0))
     with pytest.warns(sim.MJCFWarning, match="used with MuJoCo's law alone"):
         model = both.finalize()
-    with pytest.raises(sim.ModelError, match="mujoco_settings: .*RK4, Euler"):
-        sim.mujoco_settings(model)
+    refuses(lambda: sim.mujoco_settings(model), "mujoco_settings", "RK4, Euler")

@@ -8,7 +8,7 @@ import sim
 import sim.exporters
 from sim.simulation.stepping.mujoco_law import pair_softness
 from sim.usd import write_usd
-from tests.exporters.models import strictly
+from tests.errors import strictly
 from tests.importers.mjcf_zoo import load_quietly
 
 BALL = """

@@ -10,6 +10,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS, case, check
 
 DT = 0.003
@@ -69,9 +70,7 @@ def test_steps(tmp_path, integrator):
     peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
     q, qd = start(model)
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
-    data.ctrl = CONTROL
+    data = data_at(peer, model, q, qd, ctrl=CONTROL)
     mujoco.mj_forward(peer, data)
     assert {"mjCNSTR_LIMIT_TENDON", "mjCNSTR_CONTACT_ELLIPTIC", "mjCNSTR_FRICTION_TENDON"} <= {
         mujoco.mjtConstraint(int(kind)).name for kind in data.efc_type

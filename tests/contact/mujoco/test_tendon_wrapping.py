@@ -15,6 +15,7 @@ from sim.model.tendon_wrapping import touching_places
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS, case, check
 from warp_kernels.solver.tendons.wrapping import CLOCKWISE, COUNTER_CLOCKWISE, INSIDE, STRAIGHT
 
@@ -109,9 +110,7 @@ def test_one_step(path, world):
     peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
     q, qd = (values[world] for values in states(model, 200))
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
-    data = mujoco.MjData(peer)
-    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
-    data.ctrl = 3.0
+    data = data_at(peer, model, q, qd, ctrl=3.0)
     before = data.qvel.copy()
     mujoco.mj_step(peer, data)
     end = simulator.step(simulator.state(q, qd), control=np.array([[3.0]]))

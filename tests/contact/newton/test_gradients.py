@@ -4,6 +4,7 @@ States lie off the kinks: a contact at a distance of exactly zero is where bodie
 rate than gaps close, so bodies here begin a little inside of what they rest on, or above it.
 """
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -26,30 +27,30 @@ def options(friction: str = "cone", **others: object) -> sim.ContactMethod:
 
 
 @FRICTION
+@pytest.mark.parametrize(
+    ("check_scene", "inside", "others"),
+    [
+        (checks.check_rolling_ball, (INSIDE,), {}),
+        (checks.check_sliding_ball, (INSIDE,), {}),
+        (checks.check_bouncing_ball, (), {}),
+        # It gives way by the regularisation, here enough to depend on something.
+        (checks.check_resting_box, (INSIDE,), {"regularisation": 0.1}),
+        (functools.partial(checks.check_sliding_box, adjoint_bound=1e-12), (INSIDE,), {}),
+        (checks.check_landing_box, (), {}),
+        (checks.check_robot, (), {}),
+        (checks.check_spinning_and_rolling_friction, (INSIDE,), {}),
+    ],
+)
+def test_regimes_of_a_contact(check_scene, inside, others, friction):
+    check_scene(options(friction, **others), *inside)
+
+
+@FRICTION
 class TestLooseBodies:
-    def test_rolling_ball(self, friction):
-        checks.check_rolling_ball(options(friction), INSIDE)
-
-    def test_sliding_ball(self, friction):
-        checks.check_sliding_ball(options(friction), INSIDE)
-
-    def test_bouncing_ball(self, friction):
-        checks.check_bouncing_ball(options(friction))
-
     def test_separating_ball(self, friction):
         c = case(ball(), 5, lowered(ball(), INSIDE), spin(0.3, 0.1, 0.5), options(friction))
         assert regimes(c) == {"open"}
         check(c, ["gravity", "mass", "inertia"])
-
-    def test_resting_box(self, friction):
-        """It gives way by the regularisation, here enough to depend on something."""
-        checks.check_resting_box(options(friction, regularisation=0.1), INSIDE)
-
-    def test_redundant_contacts_that_slide_and_spin(self, friction):
-        checks.check_sliding_box(options(friction), INSIDE, adjoint_bound=1e-12)
-
-    def test_landing_box(self, friction):
-        checks.check_landing_box(options(friction))
 
     def test_deep_overlap(self, friction):
         """Pushed out at max_correction, however deep it is."""
@@ -73,28 +74,23 @@ class TestLooseBodies:
         check(c, ["mass", "com", "inertia", "friction", "gravity", "geometry_size"], most=8)
 
 
-@FRICTION
-def test_robot_ball_limits_and_dry_friction(friction):
-    checks.check_robot(options(friction))
-
-
-def test_limits():
-    checks.check_limits(options())
+@pytest.mark.parametrize(
+    ("check_scene", "inside"),
+    [
+        (checks.check_limits, ()),
+        (checks.check_equalities, ()),
+        (checks.check_spherical_limit, ()),
+        (checks.gradcheck_rollout, (INSIDE,)),
+    ],
+)
+def test_other_constraints(check_scene, inside):
+    check_scene(options(), *inside)
 
 
 def test_dry_friction():
     checks.check_slipping_joint(options())
     # It holds but for the regularisation, by which everything that pulls at it counts a little.
     check(checks.held_joint(options()), LINK)
-
-
-@FRICTION
-def test_spinning_and_rolling_friction(friction):
-    checks.check_spinning_and_rolling_friction(options(friction), INSIDE)
-
-
-def test_equalities():
-    checks.check_equalities(options())
 
 
 def test_weld():
@@ -105,10 +101,6 @@ def test_weld():
     model.parameters["anchor_b"][0] += (0.001, 0.002, -0.001, 0.0005, 0.001, -0.0004, 0.0)
     c = case(model, 5, qd=[0.1, 0.2, 0, 0.3, 0, 0.1], contact=options())
     check(c, ["anchor_a", "anchor_b", "mass", "com", "inertia", "gravity"])
-
-
-def test_limits_of_a_spherical_joint():
-    checks.check_spherical_limit(options())
 
 
 def test_actuators_beyond_their_limits():
@@ -128,10 +120,6 @@ def test_compliant_contact(stiffness):
     c = case(model, 8, qd=[2.0, 0.7, -0.3, 0.2, 0.1, 0.3], contact=options())
     names = ["mass", "friction", "gravity", "geometry_size"]
     check(c, [*names, "contact_stiffness", "contact_damping"] if stiffness < 1e3 else names)
-
-
-def test_in_torch():
-    checks.gradcheck_rollout(options(), INSIDE)
 
 
 @pytest.mark.slow

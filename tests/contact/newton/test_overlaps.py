@@ -8,6 +8,7 @@ import pytest
 import sim
 from sim.exporters import write_mjcf
 from tests.importers.reference import EXAMPLE, ROBOTS
+from tests.mujoco_states import data_at
 from tests.simulation.differences import case, check
 
 H = 1 / 240
@@ -39,8 +40,7 @@ def speeds_in_mujoco(model: sim.Model, path: Path) -> np.ndarray:
         peer = mujoco.MjModel.from_xml_path(str(write_mjcf(path, model, lossy=True)))
     peer.opt.timestep = H
     peer.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    data = mujoco.MjData(peer)
-    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, np.zeros(model.nv))
+    data = data_at(peer, model, model.q0, np.zeros(model.nv))
     found = []
     for _ in range(240):
         mujoco.mj_step(peer, data)
