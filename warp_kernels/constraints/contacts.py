@@ -172,7 +172,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             pair = spring[item, world]
             return vec2(
                 soft.compliant_bias(distance, pair[0], pair[1], options.dt),
-                soft.softness(pair[0], pair[1], options.dt),
+                soft.compliance(pair[0], pair[1], options.dt),
             )
         if most < options.max_correction:
             # The impulse between links of one tree is bounded, too.
@@ -200,10 +200,10 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         if not referred and not bouncing:
             distance = inputs.contacts.distance[item, world]
             most = common.contact_correction(constraint, world, trees, constraints, inputs.options)
-            softness_bar = rows_bar.softness[constraint, world]
+            compliance_bar = rows_bar.compliance[constraint, world]
             if is_compliant(inputs.contacts.spring, item, world):
                 pair = inputs.contacts.spring[item, world]
-                bars = soft.compliance_adjoint(distance, pair[0], pair[1], inputs.options.dt, b_bar, softness_bar)
+                bars = soft.compliance_adjoint(distance, pair[0], pair[1], inputs.options.dt, b_bar, compliance_bar)
                 inputs_bar.contacts.distance[item, world] += bars[0]
                 inputs_bar.contacts.spring[item, world] = vec2(bars[1], bars[2])
             elif most < inputs.options.max_correction:
@@ -212,7 +212,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
                 )
             else:
                 inputs_bar.contacts.distance[item, world] += common.stabilisation_adjoint(
-                    distance, most, inputs.options, world, b_bar, softness_bar, inputs_bar.options
+                    distance, most, inputs.options, world, b_bar, compliance_bar, inputs_bar.options
                 )
         inputs_bar.contacts.friction[item, world] = rows_bar.bound[constraint, world]
 

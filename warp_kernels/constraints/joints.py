@@ -124,12 +124,12 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         inputs_bar: RowInputs,
     ):
         """Propagate the adjoints of bias, compliance and bound to their inputs, except references."""
-        softness_bar = rows_bar.softness[constraint, world]
+        compliance_bar = rows_bar.compliance[constraint, world]
         bound_bar = rows_bar.bound[constraint, world]
         if kind == FRICTION_LOSS:
             common.add_at(inputs_bar.friction_loss, world, item, inputs.options.dt * bound_bar)
         elif kind == ACTUATOR:
-            inputs_bar.actuator_row[item, world] = vec3(b_bar, softness_bar, bound_bar)
+            inputs_bar.actuator_row[item, world] = vec3(b_bar, compliance_bar, bound_bar)
         elif reference_rows.is_referred(inputs.references, kind):
             return
         elif kind == COUPLING:
@@ -138,7 +138,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
             first = constraints.tail[2 * constraint + 1, world] - 2
             gap = inputs.cones.gap[item, world] - common.value_of(inputs.limits.margin, world, first)
             gap_bar = limit.limit_bias_adjoint(
-                inputs.limits, first, gap, inputs.options, world, b_bar, softness_bar, inputs_bar.limits,
+                inputs.limits, first, gap, inputs.options, world, b_bar, compliance_bar, inputs_bar.limits,
                 inputs_bar.options,
             )  # fmt: skip
             common.add_at(inputs_bar.limits.margin, world, first, -gap_bar)
@@ -146,7 +146,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         else:
             value = inputs.q[world, dof_q[item]]
             inputs_bar.q[world, dof_q[item]] += limit.limit_adjoint(
-                inputs.limits, kind, item, value, inputs.options, world, b_bar, softness_bar, inputs_bar.limits,
+                inputs.limits, kind, item, value, inputs.options, world, b_bar, compliance_bar, inputs_bar.limits,
                 inputs_bar.options,
             )  # fmt: skip
 

@@ -42,7 +42,7 @@ class Kind:
         bound: set of its impulses.
         rows: how many of its three rows are in use, 1 or 3.
         turns: whether the rows of a contact or an anchor are angular velocities.
-        own_softness: whether its compliance is the whole diagonal term, without regularisation of the solver.
+        own_compliance: whether its compliance is the whole diagonal term, without regularisation of the solver.
         varying_row: whether the rows of a joint or a tendon depend on the state or on parameters.
     """
 
@@ -50,7 +50,7 @@ class Kind:
     bound: Bound
     rows: int = 1
     turns: bool = False
-    own_softness: bool = False
+    own_compliance: bool = False
     varying_row: bool = False
 
 
@@ -62,11 +62,11 @@ def _add(
     bound: Bound,
     rows: int = 1,
     turns: bool = False,
-    own_softness: bool = False,
+    own_compliance: bool = False,
     varying_row: bool = False,
 ) -> int:
     """Return the number of a new kind, see :class:`Kind`."""
-    KINDS.append(Kind(family, bound, rows, turns, own_softness, varying_row))
+    KINDS.append(Kind(family, bound, rows, turns, own_compliance, varying_row))
     return len(KINDS) - 1
 
 
@@ -78,7 +78,7 @@ CONE_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED, varying_row=True)
 TENDON_LIMIT = _add(Family.TENDON, Bound.ONE_SIDED, varying_row=True)
 FRICTION_LOSS = _add(Family.JOINT, Bound.INTERVAL)
 # A servo or a motor with a force limit.
-ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_softness=True)
+ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_compliance=True)
 # Dry friction of a tendon, or its length coupled to another's.
 TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True)
 COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True)
@@ -144,7 +144,7 @@ is_in_cone = _kinds_where("is_in_cone", lambda kind: kind.bound in (Bound.CONE, 
 # The second and third row are zero.
 has_one_row = _kinds_where("has_one_row", lambda kind: kind.rows == 1)
 # The compliance is the whole diagonal term.
-has_own_softness = _kinds_where("has_own_softness", lambda kind: kind.own_softness)
+has_own_compliance = _kinds_where("has_own_compliance", lambda kind: kind.own_compliance)
 # The item of a constraint is the slot of a contact.
 is_of_contact = _kinds_where("is_of_contact", lambda kind: kind.family in (Family.CONTACT, Family.PYRAMID))
 # Rows are a frame times the velocity between two links, which is angular where the kind turns.

@@ -53,7 +53,8 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         if wp.isfinite(stiffness):
             damping = common.value_of(limits.damping, world, dof)
             return vec2(
-                soft.compliant_bias(gap, stiffness, damping, options.dt), soft.softness(stiffness, damping, options.dt)
+                soft.compliant_bias(gap, stiffness, damping, options.dt),
+                soft.compliance(stiffness, damping, options.dt),
             )
         return common.stabilisation(gap, options.max_correction, options, world)
 
@@ -65,7 +66,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         options: Options,
         world: int,
         bias_bar: scalar,
-        softness_bar: scalar,
+        compliance_bar: scalar,
         bars: Limits,
         options_bar: Options,
     ):
@@ -73,12 +74,12 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
             damping = common.value_of(limits.damping, world, dof)
-            found = soft.compliance_adjoint(gap, stiffness, damping, options.dt, bias_bar, softness_bar)
+            found = soft.compliance_adjoint(gap, stiffness, damping, options.dt, bias_bar, compliance_bar)
             common.add_at(bars.stiffness, world, dof, found[1])
             common.add_at(bars.damping, world, dof, found[2])
             return found[0]
         return common.stabilisation_adjoint(
-            gap, options.max_correction, options, world, bias_bar, softness_bar, options_bar
+            gap, options.max_correction, options, world, bias_bar, compliance_bar, options_bar
         )
 
     @wp.func
@@ -90,13 +91,13 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         options: Options,
         world: int,
         bias_bar: scalar,
-        softness_bar: scalar,
+        compliance_bar: scalar,
         bars: Limits,
         options_bar: Options,
     ):
         """Add to the adjoints of a limit's parameters and of the options; return that of the joint's position."""
         gap = limit_gap(limits, kind, dof, value, world)
-        gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, softness_bar, bars, options_bar)
+        gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, compliance_bar, bars, options_bar)
         common.add_at(bars.margin, world, dof, -gap_bar)
         if kind == LOWER_LIMIT:
             common.add_at(bars.lower, world, dof, -gap_bar)

@@ -68,7 +68,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
         if solved.distance_share.shape[0] > 0:
             b_bar = b_bar * solved.distance_share[constraint, world]
         if reference_rows.is_referred(inputs.references, kind):
-            bar = vec3(b_bar[0], rows_bar.softness[constraint, world], scalar(0.0))
+            bar = vec3(b_bar[0], rows_bar.compliance[constraint, world], scalar(0.0))
             reference_rows.add_reference_bar(inputs_bar.references, kind, item, world, bar)
         if is_contact(kind):
             contacts.bias_adjoint(

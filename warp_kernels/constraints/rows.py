@@ -115,7 +115,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         """Build rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest
         impulse.
 
-        softness: compliance added to the first diagonal entry; for an actuator the whole diagonal term, without cfm.
+        compliance: addition to the first diagonal entry; for an actuator the whole diagonal term, without cfm.
         """
         thread, world = wp.tid()
         if wp.static(with_rows):
@@ -222,6 +222,6 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                     )  # fmt: skip
             rows.rhs[constraint, world] += others + vec3(bias[0], scalar(0.0), scalar(0.0))
             rows.bound[constraint, world] = most
-            rows.softness[constraint, world] = bias[1]
+            rows.compliance[constraint, world] = bias[1]
 
     return SimpleNamespace(module=module, constraint_rows=constraint_rows)

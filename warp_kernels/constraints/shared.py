@@ -28,7 +28,7 @@ def compliance_functions(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
 
     @wp.func
-    def softness(stiffness: scalar, damping: scalar, dt: scalar):
+    def compliance(stiffness: scalar, damping: scalar, dt: scalar):
         """Return the diagonal term of a compliant row [1/kg]."""
         return scalar(1.0) / (dt * (dt * stiffness + damping))
 
@@ -41,12 +41,12 @@ def compliance_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def compliance_adjoint(
-        distance: scalar, stiffness: scalar, damping: scalar, dt: scalar, bias_bar: scalar, softness_bar: scalar
+        distance: scalar, stiffness: scalar, damping: scalar, dt: scalar, bias_bar: scalar, compliance_bar: scalar
     ):
         """Return the adjoints of distance, stiffness and damping."""
         total = dt * stiffness + damping
         distance_bar = bias_bar / dt
-        stiffness_bar = -softness_bar / (total * total)
+        stiffness_bar = -compliance_bar / (total * total)
         damping_bar = stiffness_bar / dt
         if distance < scalar(0.0):
             distance_bar = bias_bar * stiffness / total
@@ -54,7 +54,7 @@ def compliance_functions(scalar: Any) -> SimpleNamespace:
             damping_bar -= bias_bar * distance * stiffness / (total * total)
         return vec3(distance_bar, stiffness_bar, damping_bar)
 
-    return SimpleNamespace(softness=softness, compliant_bias=compliant_bias, compliance_adjoint=compliance_adjoint)
+    return SimpleNamespace(compliance=compliance, compliant_bias=compliant_bias, compliance_adjoint=compliance_adjoint)
 
 
 @functools.cache
@@ -203,15 +203,15 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         options: Options,
         world: int,
         bias_bar: scalar,
-        softness_bar: scalar,
+        compliance_bar: scalar,
         options_bar: Options,
     ):
         """Return the adjoint of the distance, and add to that of the recovery time."""
         distance_bar = correction_adjoint(distance, most, options, world, bias_bar, options_bar)
         share = share_of_regularisation(distance, most, options, world)
         if share > least_share:
-            distance_bar += softness_bar * share / distance
-            time_bar = -softness_bar * share / recovery(options, world)
+            distance_bar += compliance_bar * share / distance
+            time_bar = -compliance_bar * share / recovery(options, world)
             add_at(options_bar.recovery_time, world, 0, time_bar)
         return distance_bar
 

@@ -119,7 +119,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
                 products.solve_row(row, at, paths, tail, factor_l, world)
             rows.rhs[constraint, world] = vec3(velocity + reference[0], zero, zero)
             rows.bound[constraint, world] = tendon_bound[item, world]
-            rows.softness[constraint, world] = reference[1]
+            rows.compliance[constraint, world] = reference[1]
             if rows.size.shape[0] > 0:
                 rows.size[constraint, world] = vec2(size, zero)
 

@@ -1,4 +1,4 @@
-"""Couplings between constraints, and the Delassus matrix of a world: ``A = J M^-1 J' + cfm + softness``.
+"""Couplings between constraints, and the Delassus matrix of a world: ``A = J M^-1 J' + cfm + compliance``.
 
 Two constraints are coupled only if they act on a common tree (:mod:`warp_kernels.constraints.listing`). A row of A has
 an entry for each constraint that shares a tree with its own, in ascending order; entries of a row are contiguous. These
@@ -174,7 +174,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         constraints: Constraints,
         couplings: Couplings,
         # Data out
@@ -208,7 +208,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                         if immovable.move_alike(wp.trace(total), apart):
                             total = mat33()
                         total += options.cfm * wp.identity(n=3, dtype=scalar)
-                        total[0, 0] += softness[constraint, world]
+                        total[0, 0] += compliance[constraint, world]
                         matrix[entry, world] = total
                     else:
                         matrix[entry, world] = total

@@ -79,7 +79,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         impulse_bar_scratch: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
-        softness_bar: wp.array2d(dtype=scalar),
+        compliance_bar: wp.array2d(dtype=scalar),
         contact_resistance_bar: wp.array2d(dtype=vec2),
         adjoint_residual: wp.array(dtype=scalar),
     ):
@@ -141,7 +141,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             if size <= negligible * largest:
                 sweep = sweeps
         for i in range(count):
-            softness_bar[i, world] = rhs_bar[i, world][0] * impulse[i, world][0]
+            compliance_bar[i, world] = rhs_bar[i, world][0] * impulse[i, world][0]
         if largest > scalar(0.0):
             adjoint_residual[world] = wp.max(adjoint_residual[world], size / largest)
 

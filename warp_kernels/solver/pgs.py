@@ -268,7 +268,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),
-        softness_bar: wp.array2d(dtype=scalar),
+        compliance_bar: wp.array2d(dtype=scalar),
     ):
         """Compute the adjoint of the Delassus matrix. matrix_bar: D + D' with D = A_bar - b_bar lambda', the difference
         of A_bar from that of converged sweeps.
@@ -300,7 +300,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     )
                     if j == i:
                         total += own
-                        softness_bar[i, world] = scalar(0.5) * total[0, 0]
+                        compliance_bar[i, world] = scalar(0.5) * total[0, 0]
                     total -= wp.outer(rhs_bar[i, world], impulse[j, world])
                     total -= wp.outer(impulse[i, world], rhs_bar[j, world])
                     matrix_bar[entry, world] = total

@@ -348,7 +348,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Attributes:
             rhs: velocity without impulses plus bias, three rows [m/s or rad/s].
             bound: friction coefficient, or largest impulse [N s or N m s].
-            softness: compliance added to the first diagonal entry [1/kg or 1/(kg m^2)]; negative: minus the share of R
+            compliance: addition to the first diagonal entry [1/kg or 1/(kg m^2)]; negative: minus the share of R
                 that remains for the first row (Newton's method).
             size: sum of the magnitudes of the terms of the first row's velocity, and of the larger of the others; for
                 Newton's method [m/s or rad/s].
@@ -356,7 +356,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         rhs: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
-        softness: wp.array2d(dtype=scalar)
+        compliance: wp.array2d(dtype=scalar)
         size: wp.array2d(dtype=t.vec2)
 
     @wp.struct

@@ -19,7 +19,7 @@ constexpr int HIGH = 14;
 constexpr int OTHERS = 15;
 constexpr int MU = 16;
 constexpr int CONE = 17;
-constexpr int GRIP = 19;
+constexpr int STIFFNESS = 19;
 constexpr int SIZE = 20;
 constexpr int SLIDES = 22;
 constexpr int FIELDS = 28;
@@ -42,27 +42,27 @@ struct OnCone {
 
 // Impulses at row values r.
 template <typename Number, int L, bool ELLIPTIC>
-BACKSWING_INLINE void respond(const Pack<Number, L>* law, const Pack<Number, L>* r, Pack<Number, L>* answer) {
+BACKSWING_INLINE void respond(const Pack<Number, L>* law, const Pack<Number, L>* r, Pack<Number, L>* impulses) {
     using Pack = backswing::Pack<Number, L>;
     const Pack nothing = 0;
     const Pack mu = law[MU], push = -law[FIRST] * r[0];
-    answer[0] = push < law[LOW] ? law[LOW] : push;
-    answer[0] = answer[0] > law[HIGH] ? law[HIGH] : answer[0];
-    answer[1] = -law[OTHERS] * r[1];
-    answer[2] = -law[OTHERS] * r[2];
+    impulses[0] = push < law[LOW] ? law[LOW] : push;
+    impulses[0] = impulses[0] > law[HIGH] ? law[HIGH] : impulses[0];
+    impulses[1] = -law[OTHERS] * r[1];
+    impulses[2] = -law[OTHERS] * r[2];
     if constexpr (ELLIPTIC) {
         const OnCone<Number, L> cone(law, r);
         const Pack normal = law[CONE] * cone.excess / (cone.ratio + 1), along = -mu * normal / cone.slip_size;
-        answer[0] += cone.slides ? normal : cone.sticks ? -law[CONE] * r[0] : nothing;
-        answer[1] += cone.slides ? along * r[1] : cone.sticks ? -law[GRIP] * r[1] : nothing;
-        answer[2] += cone.slides ? along * r[2] : cone.sticks ? -law[GRIP] * r[2] : nothing;
+        impulses[0] += cone.slides ? normal : cone.sticks ? -law[CONE] * r[0] : nothing;
+        impulses[1] += cone.slides ? along * r[1] : cone.sticks ? -law[STIFFNESS] * r[1] : nothing;
+        impulses[2] += cone.slides ? along * r[2] : cone.sticks ? -law[STIFFNESS] * r[2] : nothing;
     } else {
         auto edge = [&](Pack x) { return x < nothing ? -law[CONE] * x : nothing; };
         const Pack ahead = edge(r[0] + mu * r[1]), behind = edge(r[0] - mu * r[1]);
         const Pack left = edge(r[0] + mu * r[2]), right = edge(r[0] - mu * r[2]);
-        answer[0] += ahead + behind + left + right;
-        answer[1] += mu * (ahead - behind);
-        answer[2] += mu * (left - right);
+        impulses[0] += ahead + behind + left + right;
+        impulses[1] += mu * (ahead - behind);
+        impulses[2] += mu * (left - right);
     }
 }
 
@@ -75,7 +75,7 @@ BACKSWING_INLINE void clear_fields(int count, const Group& shared) {
 
 // Compute values and impulses at z, and subtract their momenta from the residual; zero for waiting worlds.
 template <typename Number, int L, bool ELLIPTIC, typename Group>
-BACKSWING_INLINE void find_answers(int group, int count, int nv, const Array<Number>& z_array, const Group& shared,
+BACKSWING_INLINE void find_impulses(int group, int count, int nv, const Array<Number>& z_array, const Group& shared,
     const Array<Number>& residual_array) {
     using Pack = backswing::Pack<Number, L>;
     const Items<Number, L> z(z_array, group), residual(residual_array, group);
@@ -87,21 +87,21 @@ BACKSWING_INLINE void find_answers(int group, int count, int nv, const Array<Num
         const int* list = rows.list;
         const Pack* entries = rows.entries;
         Pack* law = packs<Number, L>(shared.fields) + constraint * FIELDS;
-        Pack r[3] = {nothing, nothing, nothing}, answer[3];
+        Pack r[3] = {nothing, nothing, nothing}, impulses[3];
         for (int d = 0; d < size; ++d) {
             const Pack z_here = z[list[d]];
             for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * z_here;
         }
         for (int c = 0; c < 3; ++c) r[c] += law[RHS + c];
-        respond<Number, L, ELLIPTIC>(law, r, answer);
+        respond<Number, L, ELLIPTIC>(law, r, impulses);
         for (int c = 0; c < 3; ++c) {
             law[VALUE + c] = chosen ? r[c] : law[VALUE + c];
-            law[IMPULSE + c] = chosen ? answer[c] : law[IMPULSE + c];
-            answer[c] = chosen ? answer[c] : nothing;
+            law[IMPULSE + c] = chosen ? impulses[c] : law[IMPULSE + c];
+            impulses[c] = chosen ? impulses[c] : nothing;
         }
         for (int d = 0; d < size; ++d)
             residual[list[d]] -=
-                entries[3 * d] * answer[0] + entries[3 * d + 1] * answer[1] + entries[3 * d + 2] * answer[2];
+                entries[3 * d] * impulses[0] + entries[3 * d + 1] * impulses[1] + entries[3 * d + 2] * impulses[2];
     }
 }
 
@@ -126,9 +126,13 @@ BACKSWING_INLINE void find_slopes(int count, const Group& shared) {
             slopes[0] += cone.slides ? -steep : cone.sticks ? -law[CONE] : nothing;
             slopes[1] = cone.slides ? steep * mu * x : nothing;
             slopes[2] = cone.slides ? steep * mu * y : nothing;
-            slopes[4] += cone.slides ? -steep * mu * x * mu * x - bends * y * y : cone.sticks ? -law[GRIP] : nothing;
+            slopes[4] += cone.slides   ? -steep * mu * x * mu * x - bends * y * y
+                         : cone.sticks ? -law[STIFFNESS]
+                                       : nothing;
             slopes[5] = cone.slides ? -steep * mu * x * mu * y + bends * x * y : nothing;
-            slopes[8] += cone.slides ? -steep * mu * y * mu * y - bends * x * x : cone.sticks ? -law[GRIP] : nothing;
+            slopes[8] += cone.slides   ? -steep * mu * y * mu * y - bends * x * x
+                         : cone.sticks ? -law[STIFFNESS]
+                                       : nothing;
         } else {
             auto edge = [&](Pack x) { return x < nothing ? -law[CONE] : nothing; };
             const Pack ahead = edge(r[0] + mu * r[1]), behind = edge(r[0] - mu * r[1]);
@@ -140,7 +144,7 @@ BACKSWING_INLINE void find_slopes(int count, const Group& shared) {
             slopes[8] += mu * mu * (left + right);
         }
         const Mask any = chosen & ((slopes[0] != nothing) | (slopes[4] != nothing) | (slopes[8] != nothing));
-        shared.answers.data[constraint] = __builtin_reduce_or(any) ? 1 : 0;
+        shared.active.data[constraint] = __builtin_reduce_or(any) ? 1 : 0;
         slopes[3] = slopes[1];
         slopes[6] = slopes[2];
         slopes[7] = slopes[5];
@@ -179,10 +183,10 @@ BACKSWING_INLINE void find_lengths(
         for (int constraint = 0; constraint < count; ++constraint) {
             const Pack* law = all_laws + constraint * FIELDS;
             const Pack* slip = law + SLIP;
-            Pack r[3], answer[3];
+            Pack r[3], impulses[3];
             for (int c = 0; c < 3; ++c) r[c] = law[VALUE + c] + way * slip[c];
-            respond<Number, L, ELLIPTIC>(law, r, answer);
-            total -= answer[0] * slip[0] + answer[1] * slip[1] + answer[2] * slip[2];
+            respond<Number, L, ELLIPTIC>(law, r, impulses);
+            total -= impulses[0] * slip[0] + impulses[1] * slip[1] + impulses[2] * slip[2];
         }
         return total;
     };
@@ -213,10 +217,10 @@ BACKSWING_INLINE void find_lengths(
     *packs<Number, L>(shared.lengths) = chosen ? way : nothing;
 }
 
-// Compute the magnitude as square_at_hand of warp_kernels.solver.newton.descent. rounding: of sums, as a share of the
+// Compute the magnitude as magnitude of warp_kernels.solver.newton.descent. rounding: of sums, as a share of the
 // magnitudes of their terms.
 template <typename Number, int L, typename Group>
-BACKSWING_INLINE void find_at_hand(int count, Number epsilon, Number rounding, const Group& shared) {
+BACKSWING_INLINE void find_magnitude(int count, Number epsilon, Number rounding, const Group& shared) {
     using Pack = backswing::Pack<Number, L>;
     using Mask = backswing::Mask<Number, L>;
     const Pack nothing = 0;
@@ -225,13 +229,13 @@ BACKSWING_INLINE void find_at_hand(int count, Number epsilon, Number rounding, c
         const Pack* law = packs<Number, L>(shared.fields) + constraint * FIELDS;
         const Pack* impulse = law + IMPULSE;
         const Pack first = law[SIZE], other = law[SIZE + 1];
-        const Mask answers = (impulse[0] != nothing) | (__builtin_elementwise_abs(law[VALUE]) <= rounding * first);
+        const Mask active_rows = (impulse[0] != nothing) | (__builtin_elementwise_abs(law[VALUE]) <= rounding * first);
         const Pack limit = law[SLIDES] * impulse[0];
-        const Mask holds =
+        const Mask sticks =
             (law[SLIDES] < nothing) | (impulse[1] * impulse[1] + impulse[2] * impulse[2] < limit * limit);
-        total += (answers ? first * first + (holds ? other * other : nothing) : nothing) * law[GRIP];
+        total += (active_rows ? first * first + (sticks ? other * other : nothing) : nothing) * law[STIFFNESS];
     }
-    *packs<Number, L>(shared.at_hand) = epsilon * total;
+    *packs<Number, L>(shared.magnitude) = epsilon * total;
 }
 
 // Return whether any constraint of world n of the group has an impulse.
@@ -246,7 +250,7 @@ BACKSWING_INLINE bool pushes(int count, int n, const Group& shared) {
 
 // Write values and impulses to the arrays of each world.
 template <typename Number, int L, typename Group>
-BACKSWING_INLINE void keep_answers(
+BACKSWING_INLINE void keep_impulses(
     int group, int count, const Group& shared, const Array<Vec3<Number>>& value, const Array<Vec3<Number>>& impulse) {
     const Number* all = shared.fields.data;
     for (int n = 0; n < L; ++n) {

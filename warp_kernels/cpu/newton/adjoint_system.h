@@ -120,7 +120,7 @@ BACKSWING_INLINE void find_adjoint_residual(int group, int count, int nv, bool h
             own_fields[S + r] = s[r];
             own_fields[RHS_BAR + r] = bar[r];
         }
-        if (!shared.answers.data[constraint]) continue;
+        if (!shared.active.data[constraint]) continue;
         for (int d = 0; d < size; ++d)
             residual[list[d]] += entries[3 * d] * bar[0] + entries[3 * d + 1] * bar[1] + entries[3 * d + 2] * bar[2];
     }

@@ -8,7 +8,7 @@ namespace backswing::newton::sweeps {
 // Data of the sweeps per constraint: see the Python module.
 constexpr int SWEPT = 0;
 constexpr int RHS = 3;
-constexpr int SOFTNESS = 6;
+constexpr int COMPLIANCE = 6;
 constexpr int OWN = 8;
 constexpr int LENGTHS = 17;
 constexpr int BOUND = 20;
@@ -96,7 +96,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
             Pack* own_fields = all_fields + constraint * FIELDS;
             Pack* swept = own_fields + SWEPT;
             const Pack* rhs = own_fields + RHS;
-            const Pack* soft = own_fields + SOFTNESS;
+            const Pack* compliance = own_fields + COMPLIANCE;
             const Pack* own = own_fields + OWN;
             const Pack* lengths = own_fields + LENGTHS;
             const Pack bound = own_fields[BOUND], is = own_fields[CLASS];
@@ -115,9 +115,9 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
                 const Pack z_here = z[list[d]];
                 for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * z_here;
             }
-            r[0] += soft[0] * old[0];
-            r[1] += soft[1] * old[1];
-            r[2] += soft[1] * old[2];
+            r[0] += compliance[0] * old[0];
+            r[1] += compliance[1] * old[1];
+            r[2] += compliance[1] * old[2];
             const Pack unbounded = old[0] - lengths[0] * r[0];
             // Contacts and limits.
             const Pack pushed = unbounded > nothing ? unbounded : nothing;

@@ -107,7 +107,7 @@ BACKSWING_INLINE void begin_system(
     const int* lengths = shared.length.data;
     for (int p = 0; p < nv; ++p) begin[p] = p;
     for (int constraint = 0; constraint < count; ++constraint) {
-        if (!shared.answers.data[constraint]) continue;
+        if (!shared.active.data[constraint]) continue;
         const int* list = shared.dofs.data + constraint * nv;
         const int size = lengths[constraint];
         for (int d = 0; d < size; ++d) {
@@ -134,10 +134,10 @@ BACKSWING_INLINE void add_constraint(int constraint, int nv, bool any_coupled, c
     const int* list = rows.list;
     const Pack* entries = rows.entries;
     const Pack* s = packs<Number, L>(shared.slope) + 9 * constraint;
-    Pack answer[MOST_DOFS * 3];
+    Pack product[MOST_DOFS * 3];
     for (int e = 0; e < size; ++e) {
         const Pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
-        for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
+        for (int r = 0; r < 3; ++r) product[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
     }
     // Indices descend along the list. Two rows at a time, so that slopes are read half as often.
     auto row_at = [&](int d) {
@@ -147,12 +147,12 @@ BACKSWING_INLINE void add_constraint(int constraint, int nv, bool any_coupled, c
     for (int d = 0; d < size; d += 2) {
         const Pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
         Pack* below = row_at(d);
-        below[-list[d]] -= x * answer[3 * d] + y * answer[3 * d + 1] + z * answer[3 * d + 2];
+        below[-list[d]] -= x * product[3 * d] + y * product[3 * d + 1] + z * product[3 * d + 2];
         if (d + 1 == size) break;
         const Pack u = entries[3 * d + 3], v = entries[3 * d + 4], w = entries[3 * d + 5];
         Pack* next = row_at(d + 1);
         for (int e = d + 1; e < size; ++e) {
-            const Pack a = answer[3 * e], b = answer[3 * e + 1], c = answer[3 * e + 2];
+            const Pack a = product[3 * e], b = product[3 * e + 1], c = product[3 * e + 2];
             below[-list[e]] -= x * a + y * b + z * c;
             next[-list[e]] -= u * a + v * b + w * c;
         }
@@ -161,7 +161,7 @@ BACKSWING_INLINE void add_constraint(int constraint, int nv, bool any_coupled, c
         for (int d = 0; d < size; ++d) {
             const int p = nv - 1 - list[d];
             Pack* above = packs<Number, L>(shared.upper) + p * (p + 1) / 2 + nv - 1;
-            const Pack a = answer[3 * d], b = answer[3 * d + 1], c = answer[3 * d + 2];
+            const Pack a = product[3 * d], b = product[3 * d + 1], c = product[3 * d + 2];
             for (int e = d + 1; e < size; ++e)
                 above[-list[e]] -= entries[3 * e] * a + entries[3 * e + 1] * b + entries[3 * e + 2] * c;
         }
@@ -308,9 +308,9 @@ BACKSWING_INLINE void keep_system(int group, int nv, bool with_upper, const Grou
     }
 }
 
-// As warp_kernels.solver.newton.descent.look_back.
+// As warp_kernels.solver.newton.descent.initial_guess.
 template <typename Number, int L, typename Paths, typename Group>
-BACKSWING_INLINE void look_back_all(int group, int nv, Number dt, Number least_inverse, const Paths& paths,
+BACKSWING_INLINE void initial_guesses(int group, int nv, Number dt, Number least_inverse, const Paths& paths,
     const Array<Number>& qd, const Array<Number>& qdd, const Array<Number>& factor_l_array,
     const Array<Number>& inverse_mass_array, const Group& shared, const Array<Number>& step_array) {
     using Pack = backswing::Pack<Number, L>;

@@ -163,7 +163,7 @@ BACKSWING_INLINE void solve(int begin, int nv, const System& system, const Array
 // Set the step of degrees of freedom from `begin` to `end` to the z that keeps the velocity before the time step.
 // Return the scale of rounding: twice the kinetic energy of that velocity and of its change without impulses.
 template <typename Number, typename Paths>
-BACKSWING_INLINE Number look_back(int begin, int end, Number dt, const Array<Number>& qd_array,
+BACKSWING_INLINE Number initial_guess(int begin, int end, Number dt, const Array<Number>& qd_array,
     const Array<Number>& qdd_array, const Paths& paths, const Array<Number>& factor_l_array,
     const Array<Number>& inverse_mass_array, const Array<Number>& step_array, int world) {
     const auto qd = row(qd_array, world), qdd = row(qdd_array, world);

@@ -119,7 +119,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                         c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
                     )
                     rows_bar.bound[c, world] = bars[0]
-                    rows_bar.softness[c, world] = law_adjoint.common_resistance_adjoint(
+                    rows_bar.compliance[c, world] = law_adjoint.common_resistance_adjoint(
                         c, world, iterate.value[c, world], value_bar, problem
                     )
             for n in range(lanes):

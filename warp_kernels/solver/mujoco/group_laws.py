@@ -26,7 +26,7 @@ from warp_kernels.types import warp_types
 # rows without a cone; the friction coefficient of a cone, zero without, and two numbers of its own; 1 / R of the other
 # rows, magnitudes of the terms of the values, and the share of the normal impulse from which friction slides, negative
 # if it doesn't.
-VALUE, IMPULSE, SLIP, RHS, FIRST, LOW, HIGH, OTHERS, MU, CONE, GRIP, SIZE, SLIDES = (
+VALUE, IMPULSE, SLIP, RHS, FIRST, LOW, HIGH, OTHERS, MU, CONE, STIFFNESS, SIZE, SLIDES = (
     0,
     3,
     6,
@@ -65,16 +65,16 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         shared.fields[(i * FIELDS + field) * lanes + n] = x
 
     @wp.func
-    def put_cone(i: int, n: int, friction: scalar, grip: t.vec2, shared: Group):
+    def put_cone(i: int, n: int, friction: scalar, stiffness: t.vec2, shared: Group):
         """Set the parameters of a contact's cone, see :mod:`warp_kernels.solver.mujoco.laws`."""
         put(i, n, MU, friction, shared)
         if wp.static(cone == "pyramidal"):
-            edge = grip[1] / (scalar(2.0) * friction * friction)
+            edge = stiffness[1] / (scalar(2.0) * friction * friction)
             put(i, n, CONE, edge, shared)
-            put(i, n, GRIP, wp.max(grip[1], scalar(2.0) * flattest * edge), shared)
+            put(i, n, STIFFNESS, wp.max(stiffness[1], scalar(2.0) * flattest * edge), shared)
         else:
-            put(i, n, CONE, grip[0], shared)
-            put(i, n, CONE + 1, friction * friction * grip[0] / grip[1], shared)
+            put(i, n, CONE, stiffness[0], shared)
+            put(i, n, CONE + 1, friction * friction * stiffness[0] / stiffness[1], shared)
 
     @native.func_native()
     def clear_fields(count: int, shared: Group):
@@ -94,19 +94,19 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
                 rhs = problem.rhs[own, world]
                 for c in range(3):
                     put(i, n, RHS + c, rhs[c], shared)
-                grip = problem.grip[own, world]
+                stiffness = problem.row_stiffness[own, world]
                 bound = problem.bound[own, world]
                 size = problem.size[own, world]
-                put(i, n, GRIP, grip[1], shared)
+                put(i, n, STIFFNESS, stiffness[1], shared)
                 put(i, n, SIZE, size[0], shared)
                 put(i, n, SIZE + 1, size[1], shared)
                 put(i, n, SLIDES, scalar(-1.0), shared)
                 if is_contact(kind):
                     put(i, n, SLIDES, scalar(SLIDES_FROM) * bound, shared)
                 if is_in_cone(kind) and bound > zero:
-                    put_cone(i, n, bound, grip, shared)
+                    put_cone(i, n, bound, stiffness, shared)
                 else:
-                    put(i, n, FIRST, grip[0], shared)
+                    put(i, n, FIRST, stiffness[0], shared)
                     high = infinite
                     if is_in_interval(kind):
                         high = bound
@@ -116,10 +116,10 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
                     put(i, n, LOW, low, shared)
                     put(i, n, HIGH, high, shared)
                     if is_unbounded(kind):
-                        put(i, n, OTHERS, grip[1], shared)
+                        put(i, n, OTHERS, stiffness[1], shared)
 
     @native.func_native(elliptic)
-    def find_answers(group: int, count: int, nv: int, z: of_worlds, shared: Group, residual: of_worlds):
+    def find_impulses(group: int, count: int, nv: int, z: of_worlds, shared: Group, residual: of_worlds):
         """Compute values and impulses at z, and subtract their momenta from the residual; zero for waiting worlds."""
 
     @native.func_native(elliptic)
@@ -135,8 +135,8 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         """
 
     @native.func_native()
-    def find_at_hand(count: int, epsilon: scalar, rounding: scalar, shared: Group):
-        """Compute the magnitude like :func:`square_at_hand` there. rounding: of sums, as a share of the magnitudes of
+    def find_magnitude(count: int, epsilon: scalar, rounding: scalar, shared: Group):
+        """Compute the magnitude like :func:`magnitude` there. rounding: of sums, as a share of the magnitudes of
         their terms.
         """
 
@@ -145,15 +145,15 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         """Return whether any constraint of world n of the group has an impulse."""
 
     @native.func_native()
-    def keep_answers(group: int, count: int, shared: Group, value: vectors, impulse: vectors):
+    def keep_impulses(group: int, count: int, shared: Group, value: vectors, impulse: vectors):
         """Write values and impulses to the arrays of each world."""
 
     return SimpleNamespace(
         gather_laws=gather_laws,
-        find_answers=find_answers,
+        find_impulses=find_impulses,
         find_slopes=find_slopes,
         find_lengths=find_lengths,
-        find_at_hand=find_at_hand,
+        find_magnitude=find_magnitude,
         pushes=pushes,
-        keep_answers=keep_answers,
+        keep_impulses=keep_impulses,
     )

@@ -38,46 +38,48 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
         return vec3(coefficients[1], coefficients[2], coefficients[2]) / coefficients[0]
 
     @wp.func
-    def on_surface(r: vec3, w: vec3, grip: vec2, friction: scalar):
+    def on_surface(r: vec3, w: vec3, stiffness: vec2, friction: scalar):
         """Return ``on_surface`` of the plain cone, and the size of the slip; w is D t."""
         size = wp.sqrt(r[1] * r[1] + r[2] * r[2] + wp.dot(w, w))
         excess = friction * size - r[0]
-        ratio = friction * friction * grip[0] / grip[1]
+        ratio = friction * friction * stiffness[0] / stiffness[1]
         slides = excess + (one + ratio) * r[0] > zero and excess > zero
         return slides, excess, ratio, size
 
     @wp.func
-    def answer(r: vec3, t: vec3, grip: vec2, coefficients: vec3):
+    def impulse_at(r: vec3, t: vec3, stiffness: vec2, coefficients: vec3):
         """Return the impulses of both constraints."""
-        if coefficients[0] <= zero or grip[0] <= zero:
-            return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero), vec3()
+        if coefficients[0] <= zero or stiffness[0] <= zero:
+            return vec3(wp.max(zero, -stiffness[0] * r[0]), zero, zero), vec3()
         d = shares(coefficients)
         w = wp.cw_mul(d, t)
-        slides, excess, ratio, size = on_surface(r, w, grip, coefficients[0])
+        slides, excess, ratio, size = on_surface(r, w, stiffness, coefficients[0])
         if slides:
-            normal = grip[0] * excess / (one + ratio)
+            normal = stiffness[0] * excess / (one + ratio)
             along = -coefficients[0] * normal / size
             return vec3(normal, along * r[1], along * r[2]), along * wp.cw_mul(d, w)
         if excess > zero:
-            return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2]), -grip[1] * wp.cw_mul(d, w)
+            return vec3(-stiffness[0] * r[0], -stiffness[1] * r[1], -stiffness[1] * r[2]), -stiffness[1] * wp.cw_mul(
+                d, w
+            )
         return vec3(), vec3()
 
     @wp.func
-    def slopes(r: vec3, t: vec3, grip: vec2, coefficients: vec3):
+    def slopes(r: vec3, t: vec3, stiffness: vec2, coefficients: vec3):
         """Return the derivatives of the impulses: own by own value, own by t (and transposed the other way), of TORSION
         by t.
         """
-        if coefficients[0] <= zero or grip[0] <= zero:
+        if coefficients[0] <= zero or stiffness[0] <= zero:
             own = mat33()
             if r[0] < zero:
-                own[0, 0] = -grip[0]
+                own[0, 0] = -stiffness[0]
             return own, mat33(), mat33()
         d = shares(coefficients)
         w = wp.cw_mul(d, t)
-        slides, excess, ratio, size = on_surface(r, w, grip, coefficients[0])
+        slides, excess, ratio, size = on_surface(r, w, stiffness, coefficients[0])
         squares = wp.diag(wp.cw_mul(d, d))
         if slides:
-            steep = grip[0] / (one + ratio)
+            steep = stiffness[0] / (one + ratio)
             turns = coefficients[0] * steep * excess / size
             along = vec3(zero, r[1], r[2]) / size
             spin = wp.cw_mul(d, w) / size
@@ -88,35 +90,35 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
             other = -steep * wp.outer(winds, winds) - turns * (squares - wp.outer(spin, spin))
             return own, mixed, other
         if excess > zero:
-            return wp.diag(vec3(-grip[0], -grip[1], -grip[1])), mat33(), -grip[1] * squares
+            return wp.diag(vec3(-stiffness[0], -stiffness[1], -stiffness[1])), mat33(), -stiffness[1] * squares
         return mat33(), mat33(), mat33()
 
     @wp.func
-    def coefficient_bars(r: vec3, t: vec3, grip: vec2, coefficients: vec3, s: vec3, s_other: vec3):
+    def coefficient_bars(r: vec3, t: vec3, stiffness: vec2, coefficients: vec3, s: vec3, s_other: vec3):
         """Return the adjoints of the coefficients, from those of the impulses."""
         friction = coefficients[0]
-        if friction <= zero or grip[0] <= zero:
+        if friction <= zero or stiffness[0] <= zero:
             return vec3()
         d = shares(coefficients)
         w = wp.cw_mul(d, t)
-        slides, excess, ratio, size = on_surface(r, w, grip, friction)
+        slides, excess, ratio, size = on_surface(r, w, stiffness, friction)
         pulled = wp.cw_mul(wp.cw_mul(d, t), s_other)  # of the impulse of TORSION, half its derivative in D
         friction_bar = zero
         d_bar = vec3()
         if slides:
-            normal = grip[0] * excess / (one + ratio)
+            normal = stiffness[0] * excess / (one + ratio)
             along = -friction * normal / size
             work = s[1] * r[1] + s[2] * r[2] + wp.dot(pulled, d)
-            rate = (grip[0] * size - two * normal * ratio / friction) / (one + ratio)
+            rate = (stiffness[0] * size - two * normal * ratio / friction) / (one + ratio)
             friction_bar = s[0] * rate - (normal + friction * rate) / size * work
-            steep = grip[0] * friction / (one + ratio)
+            steep = stiffness[0] * friction / (one + ratio)
             size_bar = s[0] * steep + (friction * normal / size - friction * steep) / size * work
             d_bar = (size_bar / size) * wp.cw_mul(w, t) + (two * along) * pulled
         elif excess > zero:
-            d_bar = (-two * grip[1]) * pulled
+            d_bar = (-two * stiffness[1]) * pulled
         return vec3(friction_bar - wp.dot(d_bar, d) / friction, d_bar[0] / friction, (d_bar[1] + d_bar[2]) / friction)
 
-    return SimpleNamespace(answer=answer, slopes=slopes, coefficient_bars=coefficient_bars)
+    return SimpleNamespace(impulse_at=impulse_at, slopes=slopes, coefficient_bars=coefficient_bars)
 
 
 # Cone of each of the friction models that users choose from.
@@ -147,58 +149,62 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     flattest = flattest_square(scalar)
 
     @wp.func
-    def softness_shares(kind: int):
+    def compliance_shares(kind: int):
         """Return the compliance of the law for all rows."""
         return vec2(scalar(1.0), scalar(1.0))
 
     @wp.func
-    def own_grip(kind: int, grip: vec2, bound: scalar):
+    def tangent_stiffness(kind: int, stiffness: vec2, bound: scalar):
         """Return 1 / R of the other rows, without the addition to R of a flat pyramid."""
         if wp.static(cone == "pyramidal") and is_in_cone(kind) and bound > zero:
-            return wp.max(grip[1], scalar(2.0) * flattest * pyramid.edge_grip(grip, bound))
-        return grip[1]
+            return wp.max(stiffness[1], scalar(2.0) * flattest * pyramid.edge_stiffness(stiffness, bound))
+        return stiffness[1]
 
     @wp.func
-    def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
+    def impulse_at(kind: int, r: vec3, stiffness: vec2, bounds: vec2):
         """Return the impulses of a constraint."""
         if is_in_cone(kind) and bounds[0] > zero:
-            return f.answer(r, grip, bounds[0])
+            return f.impulse_at(r, stiffness, bounds[0])
         if is_one_sided(kind):
-            return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero)
+            return vec3(wp.max(zero, -stiffness[0] * r[0]), zero, zero)
         if is_in_interval(kind):
-            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
-        return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+            return vec3(wp.clamp(-stiffness[0] * r[0], -bounds[0], bounds[0]), zero, zero)
+        return vec3(-stiffness[0] * r[0], -stiffness[1] * r[1], -stiffness[1] * r[2])
 
     @wp.func
-    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
+    def slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2):
         """Return the derivative of the impulses with respect to the row values: symmetric, negative semidefinite."""
         if is_in_cone(kind) and bounds[0] > zero:
-            return f.slope(r, grip, bounds[0])
+            return f.slope(r, stiffness, bounds[0])
         result = mat33()
         if is_one_sided(kind):
             if r[0] < zero:
-                result[0, 0] = -grip[0]
+                result[0, 0] = -stiffness[0]
         elif is_in_interval(kind):
-            if wp.abs(grip[0] * r[0]) <= bounds[0] and bounds[0] > zero:
-                result[0, 0] = -grip[0]
+            if wp.abs(stiffness[0] * r[0]) <= bounds[0] and bounds[0] > zero:
+                result[0, 0] = -stiffness[0]
         else:
-            result = wp.diag(vec3(-grip[0], -grip[1], -grip[1]))
+            result = wp.diag(vec3(-stiffness[0], -stiffness[1], -stiffness[1]))
         return result
 
     @wp.func
-    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
+    def bound_slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, share: vec2):
         """Return the derivative of the impulses with respect to a contact's friction coefficient, or to the bound,
         times ``share[0]``.
         """
         if is_in_cone(kind) and bounds[0] > zero:
-            return share[0] * f.friction_slope(r, grip, bounds[0])
+            return share[0] * f.friction_slope(r, stiffness, bounds[0])
         result = vec3()
-        if is_in_interval(kind) and wp.abs(grip[0] * r[0]) > bounds[0]:
+        if is_in_interval(kind) and wp.abs(stiffness[0] * r[0]) > bounds[0]:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 
     return SimpleNamespace(
-        softness_shares=softness_shares, own_grip=own_grip, answer=answer, slope=slope, bound_slope=bound_slope
+        compliance_shares=compliance_shares,
+        tangent_stiffness=tangent_stiffness,
+        impulse_at=impulse_at,
+        slope=slope,
+        bound_slope=bound_slope,
     )
 
 
@@ -215,52 +221,52 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
-    def on_surface(r: vec3, grip: vec2, friction: scalar):
+    def on_surface(r: vec3, stiffness: vec2, friction: scalar):
         """Return whether the impulse slides; friction times the slip minus the normal value; the square of m."""
         excess = friction * wp.length(vec2(r[1], r[2])) - r[0]
-        ratio = friction * friction * grip[0] / grip[1]
+        ratio = friction * friction * stiffness[0] / stiffness[1]
         # m^2 r_n + mu |r_t| > 0
         slides = excess + (one + ratio) * r[0] > zero and excess > zero
         return slides, excess, ratio
 
     @wp.func
-    def answer(r: vec3, grip: vec2, friction: scalar):
-        slides, excess, ratio = on_surface(r, grip, friction)
+    def impulse_at(r: vec3, stiffness: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, stiffness, friction)
         if slides:
-            normal = grip[0] * excess / (one + ratio)
+            normal = stiffness[0] * excess / (one + ratio)
             along = -friction * normal / wp.length(vec2(r[1], r[2]))
             return vec3(normal, along * r[1], along * r[2])
         if excess > zero:
-            return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+            return vec3(-stiffness[0] * r[0], -stiffness[1] * r[1], -stiffness[1] * r[2])
         return vec3()
 
     @wp.func
-    def slope(r: vec3, grip: vec2, friction: scalar):
-        slides, excess, ratio = on_surface(r, grip, friction)
+    def slope(r: vec3, stiffness: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, stiffness, friction)
         result = mat33()
         if slides:
             size = wp.length(vec2(r[1], r[2]))
-            steep = grip[0] / (one + ratio)
+            steep = stiffness[0] / (one + ratio)
             # (1, -mu t), along which the impulse grows, and the part that turns with the slip.
             grows = vec3(one, -friction * r[1] / size, -friction * r[2] / size)
             turns = vec3(zero, -r[2] / size, r[1] / size)
             result = -steep * wp.outer(grows, grows) - (friction * steep * excess / size) * wp.outer(turns, turns)
         elif excess > zero:
-            result = wp.diag(vec3(-grip[0], -grip[1], -grip[1]))
+            result = wp.diag(vec3(-stiffness[0], -stiffness[1], -stiffness[1]))
         return result
 
     @wp.func
-    def friction_slope(r: vec3, grip: vec2, friction: scalar):
-        slides, excess, ratio = on_surface(r, grip, friction)
+    def friction_slope(r: vec3, stiffness: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, stiffness, friction)
         if not slides:
             return vec3()
         size = wp.length(vec2(r[1], r[2]))
-        normal = grip[0] * excess / (one + ratio)
-        rate = (grip[0] * size - scalar(2.0) * normal * ratio / friction) / (one + ratio)
+        normal = stiffness[0] * excess / (one + ratio)
+        rate = (stiffness[0] * size - scalar(2.0) * normal * ratio / friction) / (one + ratio)
         along = -(normal + friction * rate) / size
         return vec3(rate, along * r[1], along * r[2])
 
-    return SimpleNamespace(answer=answer, slope=slope, friction_slope=friction_slope)
+    return SimpleNamespace(impulse_at=impulse_at, slope=slope, friction_slope=friction_slope)
 
 
 def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
@@ -281,39 +287,41 @@ def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
         return vec3(scalar(1.0), zero, sign * friction)
 
     @wp.func
-    def edge_grip(grip: vec2, friction: scalar):
-        return grip[1] / (scalar(2.0) * friction * friction)
+    def edge_stiffness(stiffness: vec2, friction: scalar):
+        return stiffness[1] / (scalar(2.0) * friction * friction)
 
     @wp.func
-    def answer(r: vec3, grip: vec2, friction: scalar):
+    def impulse_at(r: vec3, stiffness: vec2, friction: scalar):
         total = vec3()
         for number in range(4):
             e = edge(number, friction)
-            total += wp.max(zero, -edge_grip(grip, friction) * wp.dot(e, r)) * e
+            total += wp.max(zero, -edge_stiffness(stiffness, friction) * wp.dot(e, r)) * e
         return total
 
     @wp.func
-    def slope(r: vec3, grip: vec2, friction: scalar):
+    def slope(r: vec3, stiffness: vec2, friction: scalar):
         total = mat33()
         for number in range(4):
             e = edge(number, friction)
             if wp.dot(e, r) < zero:
-                total -= edge_grip(grip, friction) * wp.outer(e, e)
+                total -= edge_stiffness(stiffness, friction) * wp.outer(e, e)
         return total
 
     @wp.func
-    def friction_slope(r: vec3, grip: vec2, friction: scalar):
+    def friction_slope(r: vec3, stiffness: vec2, friction: scalar):
         """Return the derivative in mu: the edges turn with mu, and their regularisation grows with its square."""
         total = vec3()
         for number in range(4):
             e = edge(number, friction)
             value = wp.dot(e, r)
             if value < zero:
-                g = edge_grip(grip, friction)
+                g = edge_stiffness(stiffness, friction)
                 turn = (e - vec3(scalar(1.0), zero, zero)) / friction
                 push = -g * value
                 rate = -g * wp.dot(turn, r) - scalar(2.0) * push / friction
                 total += rate * e + push * turn
         return total
 
-    return SimpleNamespace(edge_grip=edge_grip, answer=answer, slope=slope, friction_slope=friction_slope)
+    return SimpleNamespace(
+        edge_stiffness=edge_stiffness, impulse_at=impulse_at, slope=slope, friction_slope=friction_slope
+    )

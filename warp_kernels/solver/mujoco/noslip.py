@@ -62,7 +62,7 @@ def noslip_structs(scalar: Any) -> SimpleNamespace:
             bound: friction coefficient, or largest impulse [nc, world].
             resistance: torsional and rolling friction of each contact [contact, world], m; no rows if none has any.
             matrix: entries of the Delassus matrix without R.
-            grip: 1 / R of the first row and of the others [nc, world].
+            row_stiffness: 1 / R of the first row and of the others [nc, world].
             value: row values of the solution [nc, world].
             start: its impulses [nc, world].
         """
@@ -71,7 +71,7 @@ def noslip_structs(scalar: Any) -> SimpleNamespace:
         bound: wp.array2d(dtype=scalar)
         resistance: wp.array2d(dtype=t.vec2)
         matrix: wp.array2d(dtype=t.mat33)
-        grip: wp.array2d(dtype=t.vec2)
+        row_stiffness: wp.array2d(dtype=t.vec2)
         value: wp.array2d(dtype=t.vec3)
         start: wp.array2d(dtype=t.vec3)
 
@@ -120,15 +120,15 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def edge_push(number: int, i: int, world: int, friction: Friction):
-        """Return the impulse along an edge of a pyramid in the solution, the edge minus the normal, and its grip."""
+        """Return the impulse along an edge of a pyramid in the solution, the edge minus the normal, and its stiffness."""
         coefficient = friction.bound[i, world]
         sign = scalar(1 - 2 * (number % 2))
         tilt = vec3(zero, sign, zero)
         if number >= 2:
             tilt = vec3(zero, zero, sign)
-        grip = friction.grip[i, world][1] / (scalar(2.0) * coefficient * coefficient)
+        stiffness = friction.row_stiffness[i, world][1] / (scalar(2.0) * coefficient * coefficient)
         value = friction.value[i, world]
-        return wp.max(zero, -grip * (value[0] + coefficient * wp.dot(tilt, value))), tilt, grip
+        return wp.max(zero, -stiffness * (value[0] + coefficient * wp.dot(tilt, value))), tilt, stiffness
 
     @wp.func
     def pair_pushes(i: int, world: int, friction: Friction):
@@ -240,7 +240,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         for i in range(count):
             a = tree_of(constraints.tail[2 * i, world], trees.dof_tree)
             b = tree_of(constraints.tail[2 * i + 1, world], trees.dof_tree)
-            if a < 0 or b < 0 or friction.grip[i, world][0] == zero:
+            if a < 0 or b < 0 or friction.row_stiffness[i, world][0] == zero:
                 continue
             low = wp.min(x.island[a, world], x.island[b, world])
             high = wp.max(x.island[a, world], x.island[b, world])
@@ -274,7 +274,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         if other < 0:
             other = count
         for i in range(other):
-            rubs = friction.bound[i, world] > zero and friction.grip[i, world][0] > zero
+            rubs = friction.bound[i, world] > zero and friction.row_stiffness[i, world][0] > zero
             if rubs:
                 append(i, world, x)
             while (
@@ -315,16 +315,16 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     @wp.func
     def softness_cost(i: int, world: int, constraints: Constraints, friction: Friction):
         """Return R times half of the square of a constraint's impulses, by rows or edges as in MuJoCo."""
-        grip = friction.grip[i, world]
+        stiffness = friction.row_stiffness[i, world]
         kind = constraints.kind[i, world]
-        if grip[0] == zero:
+        if stiffness[0] == zero:
             return zero
         p = friction.start[i, world]
         if wp.static(f.pyramidal) and is_in_cone(kind) and friction.bound[i, world] > zero:
             total = zero
             for number in range(4):
-                push, _tilt, edge_grip = f.edge_push(number, i, world, friction)
-                total += half * push * push / edge_grip
+                push, _tilt, edge_stiffness = f.edge_push(number, i, world, friction)
+                total += half * push * push / edge_stiffness
             return total
         if wp.static(f.paired) and follows_contact(kind):
             contact = constraints.item[i, world]
@@ -333,9 +333,9 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             for j in range(3):
                 if p[j] != zero:
                     entry = p[j] / share[wp.min(j, 1)]
-                    total += half * entry * entry / friction.grip[contact, world][1]
+                    total += half * entry * entry / friction.row_stiffness[contact, world][1]
             return total
-        return half * (p[0] * p[0] / grip[0] + (p[1] * p[1] + p[2] * p[2]) / grip[1])
+        return half * (p[0] * p[0] / stiffness[0] + (p[1] * p[1] + p[2] * p[2]) / stiffness[1])
 
     @wp.func
     def keep(

@@ -258,12 +258,12 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
                     coefficient = friction.bound[i, world]
                     value = friction.value[i, world]
                     for number in range(4):
-                        push, tilt, grip = f.edge_push(number, i, world, friction)
+                        push, tilt, stiffness = f.edge_push(number, i, world, friction)
                         if push > zero:
                             bar = pair[number // 2]
-                            value_bar -= (bar * grip) * (vec3(scalar(1.0), zero, zero) + coefficient * tilt)
+                            value_bar -= (bar * stiffness) * (vec3(scalar(1.0), zero, zero) + coefficient * tilt)
                             bars.bound[i, world] -= bar * (
-                                grip * wp.dot(tilt, value) + scalar(2.0) * push / coefficient
+                                stiffness * wp.dot(tilt, value) + scalar(2.0) * push / coefficient
                             )
                 further_value_bar[i, world] = value_bar
 

@@ -134,7 +134,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                 products.solve_row(row, at, paths, tail, factor_l, world)
             rows.rhs[constraint, world] = velocity
             rows.bound[constraint, world] = contact_resistance[item, world][kind - SPIN]
-            rows.softness[constraint, world] = reference[1]
+            rows.compliance[constraint, world] = reference[1]
             rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
 
     # A separate module, for wp.grad (see warp_kernels.solver.pgs).
@@ -217,7 +217,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                 bar = vec2(zero, bar[0])
             contact_resistance_bar[item, world] += bar
             resistance_reference_bar[2 * item + kind - SPIN, world] = vec3(
-                b_bar[0], rows_bar.softness[constraint, world], share_bar
+                b_bar[0], rows_bar.compliance[constraint, world], share_bar
             )
 
     return SimpleNamespace(

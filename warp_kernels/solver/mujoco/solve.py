@@ -36,23 +36,23 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         threads: int,
         impedance_ratio: scalar,
         # Data in
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         constraints: Constraints,
         # Data out
-        grip: wp.array2d(dtype=vec2),
+        row_stiffness: wp.array2d(dtype=vec2),
     ):
-        """Compute the regularisation. grip: 1 / R of the first row and of the others, where friction has
+        """Compute the regularisation. row_stiffness: 1 / R of the first row and of the others, where friction has
         ``impedance_ratio`` times as much; zero without R.
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             pair = vec2()
-            if softness[i, world] > zero:
-                first = one / softness[i, world]
+            if compliance[i, world] > zero:
+                first = one / compliance[i, world]
                 pair = vec2(first, first)
                 if is_of_contact(constraints.kind[i, world]):
                     pair[1] = impedance_ratio * first
-            grip[i, world] = pair
+            row_stiffness[i, world] = pair
 
     convex_solve = solve_kernel(scalar, cone, module)
     return SimpleNamespace(module=module, soften=soften, convex_solve=convex_solve)

@@ -252,7 +252,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         constraints: Constraints,
         couplings: Couplings,
         problem: Problem,
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         equalities: Equalities,
         solver_iterations: wp.array(dtype=int),
         # Adjoint in
@@ -265,7 +265,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         # Adjoint out
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
-        softness_bar: wp.array2d(dtype=scalar),
+        compliance_bar: wp.array2d(dtype=scalar),
         own_bar: wp.array2d(dtype=mat33),
         equalities_bar: Equalities,
         contact_resistance_bar: wp.array2d(dtype=vec2),
@@ -313,13 +313,15 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             if wp.static(f.paired) and (follows_contact(kind) or f.is_paired(kind, item, world, problem)):
                 # The impulses are homogeneous in the values of both, whose R have one factor.
-                softness_bar[i, world] = -problem.grip[i, world][0] * wp.dot(rhs_bar[i, world], iterate.value[i, world])
+                compliance_bar[i, world] = -problem.row_stiffness[i, world][0] * wp.dot(
+                    rhs_bar[i, world], iterate.value[i, world]
+                )
                 bound_bar[i, world] = zero
                 if follows_contact(kind):
                     found = cone.coefficient_bars(
                         iterate.value[item, world],
                         iterate.value[i, world],
-                        problem.grip[item, world],
+                        problem.row_stiffness[item, world],
                         f.coefficients(item, world, problem),
                         iterate.slip[item, world],
                         iterate.slip[i, world],
@@ -334,15 +336,15 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             value = iterate.value[i, world]
             if wp.static(f.coupled):
                 resistance_bar = law_adjoint.resistance_adjoint(
-                    i, kind, world, value, rhs_bar[i, world], bounds, regularisation, constraints, problem, softness
+                    i, kind, world, value, rhs_bar[i, world], bounds, regularisation, constraints, problem, compliance
                 )
-                softness_bar[i, world] = resistance_bar[0]
+                compliance_bar[i, world] = resistance_bar[0]
                 own_bar[i, world] = law_adjoint.own_adjoint(
                     i, kind, world, value, rhs_bar[i, world], resistance_bar, regularisation, constraints, problem,
                     equalities, equalities_bar, regularisation_bar,
                 )  # fmt: skip
             else:
-                softness_bar[i, world] = law_adjoint.common_resistance_adjoint(
+                compliance_bar[i, world] = law_adjoint.common_resistance_adjoint(
                     i, world, value, rhs_bar[i, world], problem
                 )
 

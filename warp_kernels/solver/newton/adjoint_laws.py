@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import has_own_softness, is_bounded_by_normal, is_unbounded
+from warp_kernels.constraints.kinds import has_own_compliance, is_bounded_by_normal, is_unbounded
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
@@ -46,7 +46,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
     @wp.func
     def common_resistance_adjoint(constraint: int, world: int, value: vec3, value_bar: vec3, problem: Problem):
         """Return the adjoint of an R common to all rows, of impulses that are homogeneous in the values."""
-        return -problem.grip[constraint, world][0] * wp.dot(value_bar, value)
+        return -problem.row_stiffness[constraint, world][0] * wp.dot(value_bar, value)
 
     @wp.func
     def resistance_adjoint(
@@ -59,29 +59,29 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         regularisation: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
     ):
         """Return the adjoints of R: of the compliance, of the regularisation's share of the effective inverse masses,
         and of the lower bound of those.
 
         Impulses within their bounds are -r / R: the adjoint of r determines that of R.
         """
-        grip = problem.grip[constraint, world]
-        first = -grip[0] * value_bar[0] * value[0]
-        others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
+        stiffness = problem.row_stiffness[constraint, world]
+        first = -stiffness[0] * value_bar[0] * value[0]
+        others = -stiffness[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
         if wp.static(smoothed):
-            held = smoothing.held_rows(kind, value, grip, bounds)
+            held = smoothing.held_rows(kind, value, stiffness, bounds)
             first = first * held[0]
             others = others * held[1]
-        shares = laws.softness_shares(kind)
-        share = -softness[constraint, world]
-        if share > zero and grip[1] > zero:
+        shares = laws.compliance_shares(kind)
+        share = -compliance[constraint, world]
+        if share > zero and stiffness[1] > zero:
             least = immovable.least_mobility(constraint, world, problem.least_inverse_mass, constraints)
             least *= common.value_of(regularisation, world, 0)
-            hard = one / (shares[1] * grip[1])
+            hard = one / (shares[1] * stiffness[1])
             first *= shares[0]
             return vec3(first * (least - hard), share * first + shares[1] * others, (one - share) * first)
-        if has_own_softness(kind) or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
+        if has_own_compliance(kind) or compliance[constraint, world] * stiffness[0] > one - scalar(1.0e-6):
             return vec3(first, shares[1] * others, zero)
         return vec3(zero, shares[0] * first + shares[1] * others, zero)
 
@@ -97,12 +97,12 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """Propagate the adjoints of R to that of the squares of the rows; add to that of the regularisation."""
-        grip = problem.grip[constraint, world][1]
-        if not grip > zero:
+        stiffness = problem.row_stiffness[constraint, world][1]
+        if not stiffness > zero:
             return zero
-        # 1 / grip is R unless a spring is softer: a share of epsilon times W.
+        # 1 / stiffness is R unless a spring is softer: a share of epsilon times W.
         epsilon = common.value_of(regularisation, world, 0)
-        mobility = one / (grip * laws.softness_shares(kind)[1] * epsilon)
+        mobility = one / (stiffness * laws.compliance_shares(kind)[1] * epsilon)
         hard_bar = resistance_bar[1]
         least = immovable.least_mobility(constraint, world, problem.least_inverse_mass, constraints)
         common.add_at(regularisation_bar, world, 0, hard_bar * mobility + resistance_bar[2] * least)
@@ -130,7 +130,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         """
         if is_unbounded(kind):
             return whitening.inverse_mass_adjoint(
-                constraint, world, value, value_bar, problem.grip[constraint, world], regularisation,
+                constraint, world, value, value_bar, problem.row_stiffness[constraint, world], regularisation,
                 problem.least_inverse_mass, constraints, equalities, equalities_bar, regularisation_bar,
             )  # fmt: skip
         mean = mobility_adjoint(

@@ -55,7 +55,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
             if is_contact(constraints.kind[i, world]):
                 if bounces.free[i, world] != zero:
                     own = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
-                    share = one / (problem.grip[i, world][0] * own[0, 0])
+                    share = one / (problem.row_stiffness[i, world][0] * own[0, 0])
                     value = problem.rhs[i, world]
                     problem.rhs[i, world] = vec3(value[0] * (one + share), value[1], value[2])
             hardening[i, world] = share
@@ -86,13 +86,13 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
             share = hardening[i, world]
             if share > zero:
                 share_bar = rhs_bar[i, world][0] * problem.rhs[i, world][0] / (one + share)
-                softness_bar = share_bar * share * problem.grip[i, world][0]
+                compliance_bar = share_bar * share * problem.row_stiffness[i, world][0]
                 epsilon = common.value_of(regularisation, world, 0)
-                mobility = one / (problem.grip[i, world][0] * epsilon)
-                mean = epsilon * softness_bar / laws.row_count(CONTACT)
+                mobility = one / (problem.row_stiffness[i, world][0] * epsilon)
+                mean = epsilon * compliance_bar / laws.row_count(CONTACT)
                 if immovable.is_least(mobility, i, world, problem.least_inverse_mass, constraints):
                     mean = zero
-                own_bar[i, world] += wp.diag(vec3(mean - softness_bar * share, mean, mean))
-                common.add_at(regularisation_bar, world, 0, softness_bar * mobility)
+                own_bar[i, world] += wp.diag(vec3(mean - compliance_bar * share, mean, mean))
+                common.add_at(regularisation_bar, world, 0, compliance_bar * mobility)
 
     return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)

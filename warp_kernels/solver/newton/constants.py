@@ -1,6 +1,6 @@
 """Constants of Newton's method: tolerances, thresholds and step counts, each with its reason.
 
-"Square" is the square of a residual or of a step: twice its kinetic energy. The "magnitude" (``at_hand``) is the sum of
+"Square" is the square of a residual or of a step: twice its kinetic energy. The "magnitude" is the sum of
 the squares of the terms of row values (:func:`warp_kernels.solver.newton.descent.descent_functions`): a residual far
 below it can't be told from rounding.
 """

@@ -97,17 +97,19 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 if f.is_paired(kind, contact, world, problem):
                     continue
                 if follows_contact(kind):
-                    own, other = f.cone.answer(
+                    own, other = f.cone.impulse_at(
                         iterate.value[contact, world] + length * iterate.slip[contact, world],
                         iterate.value[i, world] + length * iterate.slip[i, world],
-                        problem.grip[contact, world],
+                        problem.row_stiffness[contact, world],
                         f.coefficients(contact, world, problem),
                     )
                     total -= wp.dot(own, iterate.slip[contact, world]) + wp.dot(other, iterate.slip[i, world])
                     continue
             bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
             value = iterate.value[i, world] + length * iterate.slip[i, world]
-            total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])
+            total -= wp.dot(
+                laws.impulse_at(kind, value, problem.row_stiffness[i, world], bounds), iterate.slip[i, world]
+            )
         return total
 
     @wp.func
@@ -179,7 +181,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
     @Native(scalar, 1, "newton").func_native()
-    def look_back(
+    def initial_guess(
         begin: int,
         end: int,
         dt: scalar,
@@ -197,19 +199,19 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         """
 
     @wp.func
-    def square_at_hand(
+    def magnitude(
         world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Return the magnitude: the squares of the terms of active rows' values, in the kinetic energy norm.
 
-        The norm is W = 1 / (epsilon grip). An error of a row value changes its impulse by 1 / (epsilon W) times as
+        The norm is W = 1 / (epsilon stiffness). An error of a row value changes its impulse by 1 / (epsilon W) times as
         much. Sliding friction depends on its bound instead.
         """
         total = zero
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             kind = constraints.kind[i, world]
-            shares = laws.softness_shares(kind)
+            shares = laws.compliance_shares(kind)
             size = wp.cw_div(problem.size[i, world], shares)
             impulse = iterate.impulse[i, world]
             square = zero
@@ -219,18 +221,18 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
                 if not is_contact(kind) or others < bound * bound:
                     square += size[1] * size[1]
-            total += square * laws.own_grip(kind, problem.grip[i, world], problem.bound[i, world])
+            total += square * laws.tangent_stiffness(kind, problem.row_stiffness[i, world], problem.bound[i, world])
         return epsilon * total
 
     @wp.func
-    def goal(at_hand: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
+    def goal(magnitude: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
         """Return the square of a converged residual: the tolerance, or rounding.
 
-        at_hand: see :func:`square_at_hand`; scale: see :func:`look_back`; epsilon: the regularisation.
+        magnitude: see :func:`magnitude`; scale: see :func:`initial_guess`; epsilon: the regularisation.
         """
         relative = wp.max(tolerance, precision)
         rounding = sums * precision / epsilon
-        return relative * relative * scale + rounding * rounding * at_hand
+        return relative * relative * scale + rounding * rounding * magnitude
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
@@ -252,7 +254,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the better initial guess: the step of :func:`look_back`, or zero. Return the square of its residual.
+        """Set z to the better initial guess: the step of :func:`initial_guess`, or zero. Return the square of its residual.
 
         Bodies at rest start with their velocity, which is tried first: if impulses balance it to within the momenta of
         ``scale``, zero is not tried.
@@ -285,9 +287,9 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         step_square=step_square,
         velocity_left=velocity_left,
         exact_length=exact_length,
-        look_back=look_back,
+        initial_guess=initial_guess,
         pushes=pushes,
-        square_at_hand=square_at_hand,
+        magnitude=magnitude,
         goal=goal,
         begin=begin,
     )

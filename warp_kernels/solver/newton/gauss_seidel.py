@@ -40,20 +40,20 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
-    def softness(grip: vec2):
+    def compliance_of(stiffness: vec2):
         """Return R of the first row and of the others; zero for immovable rows."""
         first = zero
         others = zero
-        if grip[0] > zero:
-            first = scalar(1.0) / grip[0]
-        if grip[1] > zero:
-            others = scalar(1.0) / grip[1]
+        if stiffness[0] > zero:
+            first = scalar(1.0) / stiffness[0]
+        if stiffness[1] > zero:
+            others = scalar(1.0) / stiffness[1]
         return vec2(first, others)
 
     @wp.func
-    def yielding(softness: vec2, impulse: vec3):
+    def yielding(compliance: vec2, impulse: vec3):
         """Return R times the impulse."""
-        return vec3(softness[0] * impulse[0], softness[1] * impulse[1], softness[1] * impulse[2])
+        return vec3(compliance[0] * impulse[0], compliance[1] * impulse[1], compliance[1] * impulse[2])
 
     @wp.func
     def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
@@ -80,11 +80,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 iterate.swept[i, world] = vec3()
                 if warm:
                     iterate.swept[i, world] = problem.start[i, world]
-            soft = softness(problem.grip[i, world])
-            own = wp.diag(vec3(soft[0], soft[1], soft[1]))
+            compliance = compliance_of(problem.row_stiffness[i, world])
+            own = wp.diag(vec3(compliance[0], compliance[1], compliance[1]))
             own += products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
             iterate.own[i, world] = own
-            iterate.softness[i, world] = soft
+            iterate.row_compliance[i, world] = compliance
             iterate.step_length[i, world] = f.step_lengths(own)
 
     @wp.func
@@ -92,7 +92,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         """Multiply the constraints' R by 1 / ``factor``. The swept impulses become those of the iterate."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            problem.grip[i, world] = problem.grip[i, world] * factor
+            problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
             iterate.swept[i, world] = iterate.impulse[i, world]
 
     @wp.func
@@ -118,7 +118,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         own = iterate.own[i, world]
         column = vec3(own[0, 0], own[1, 0], own[2, 0])
         scale = iterate.step_length[i, world]
-        if problem.grip[i, world][0] == zero:
+        if problem.row_stiffness[i, world][0] == zero:
             return vec3()
         if is_one_sided(kind):
             return f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
@@ -150,7 +150,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             if not every and wp.dot(old, old) == zero:
                 continue
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
-            value += yielding(iterate.softness[i, world], old)
+            value += yielding(iterate.row_compliance[i, world], old)
             new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
             if wp.dot(change, change) > zero:
@@ -252,14 +252,14 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def implied_value(
-        i: int, kind: int, item: int, world: int, soft: vec2, at_z: vec3, problem: Problem, iterate: Iterate
+        i: int, kind: int, item: int, world: int, compliance: vec2, at_z: vec3, problem: Problem, iterate: Iterate
     ):
         """Return the row values implied by a constraint's swept impulses: for sticking rows minus R times the impulse,
         for others those at z.
         """
         value = vec3(at_z[0], at_z[1], at_z[2])
         swept = iterate.swept[i, world]
-        held = -yielding(soft, swept)
+        held = -yielding(compliance, swept)
         if is_one_sided(kind):
             if swept[0] > zero:
                 value[0] = held[0]
@@ -290,8 +290,8 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            soft = iterate.softness[i, world]
-            iterate.value[i, world] = implied_value(i, kind, item, world, soft, value, problem, iterate)
+            compliance = iterate.row_compliance[i, world]
+            iterate.value[i, world] = implied_value(i, kind, item, world, compliance, value, problem, iterate)
 
     @wp.func
     def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -302,7 +302,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         implied_values(world, count, paths, constraints, problem, iterate)
 
     return SimpleNamespace(
-        softness=softness,
+        compliance_of=compliance_of,
         step_lengths=f.step_lengths,
         resume=resume,
         harden=harden,

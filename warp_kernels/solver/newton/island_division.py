@@ -45,7 +45,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """Mark the constraints that connect, by the impulses of the iterate; nothing is solved yet."""
         for i in range(count):
             # A constraint between islands is in no system.
-            system.answers[i, world] = 0
+            system.active[i, world] = 0
             islands.connects[i, world] = int(may_connect(constraints.kind[i, world], iterate.impulse[i, world]))
         for tree in range(islands.changed.shape[0]):
             islands.changed[tree, world] = 1
@@ -191,7 +191,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         bounds = f.impulse_bounds(
             constraint, kind, constraints.item[constraint, world], world, COUPLED, problem, iterate
         )
-        impulse = laws.answer(kind, value, problem.grip[constraint, world], bounds)
+        impulse = laws.impulse_at(kind, value, problem.row_stiffness[constraint, world], bounds)
         iterate.value[constraint, world] = value
         iterate.impulse[constraint, world] = impulse
         return may_connect(kind, impulse)

@@ -57,11 +57,11 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return wp.matrix_from_cols(bc, ca, ab) / determinant, True
 
     @wp.func
-    def answer_of(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+    def impulse_at(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
         """Return the constraint's impulse for the row values of ``iterate``."""
         kind, item = constraints.kind[i, world], constraints.item[i, world]
         bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-        return f.laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
+        return f.laws.impulse_at(kind, iterate.value[i, world], problem.row_stiffness[i, world], bounds)
 
     @wp.func
     def find_motion(
@@ -96,11 +96,11 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
             free = work.problem.rhs[i, world]
             impulse = inverse * (work.iterate.impulse[i, world] + slope * (free - work.iterate.value[i, world]))
             work.iterate.value[i, world] = free + mobility * impulse
-            answer = answer_of(i, world, work.constraints, work.problem, work.iterate)
-            work.iterate.impulse[i, world] = answer
-            miss = answer - impulse
-            at_hand = descent.square_at_hand(world, 1, work.epsilon, work.constraints, work.problem, work.iterate)
-            if wp.dot(miss, mobility * miss) <= descent.goal(at_hand, work.scale, work.epsilon, work.tolerance):
+            target = impulse_at(i, world, work.constraints, work.problem, work.iterate)
+            work.iterate.impulse[i, world] = target
+            miss = target - impulse
+            magnitude = descent.magnitude(world, 1, work.epsilon, work.constraints, work.problem, work.iterate)
+            if wp.dot(miss, mobility * miss) <= descent.goal(magnitude, work.scale, work.epsilon, work.tolerance):
                 work.iterate.impulse[i, world] = impulse
                 find_motion(i, world, work.nv, work.paths, work.constraints, work.problem, work.iterate)
                 return wp.max(wp.abs(mobility * (inverse * miss))), step + 1
@@ -179,7 +179,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         keeps: 1 if ``system`` is to hold the factors of all islands, for the backward pass.
         residual: as the largest velocity, by the pivots of each island's last system [m/s or rad/s].
         solver_iterations: systems solved, of the island with the most in each round.
-        work: the grips of its problem change during the solve; their values at the end remain.
+        work: ``row_stiffness`` of its problem changes during the solve, and keeps the value of the end.
         """
         world = wp.tid()
         count = work.constraints.count[world]
@@ -190,7 +190,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         nv = work.paths.dof_depth.shape[0]
         scale = zero
         for tree in range(islands.scale.shape[0]):
-            own_scale = descent.look_back(
+            own_scale = descent.initial_guess(
                 work.trees.tree_dof_start[tree], work.trees.tree_dof_start[tree + 1], dt, qd, qdd, work.paths, factor_l,
                 work.problem.inverse_mass, work.iterate.step, world,
             )  # fmt: skip
@@ -201,8 +201,8 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         if square == zero or not wp.isfinite(square):
             return
         work.epsilon = solution.share_of(world, work)
-        at_hand = whole.square_at_hand(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
-        far = count > TANGLE and square > scalar(AFAR) * at_hand
+        magnitude = whole.magnitude(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
+        far = count > TANGLE and square > scalar(AFAR) * magnitude
         division.connect(world, count, work.constraints, work.iterate, islands, work.system)
         work.world = world
         before = int(0)

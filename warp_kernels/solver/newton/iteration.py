@@ -90,7 +90,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
-    def first_state(count: int, square: scalar, at_hand: scalar, goal: scalar):
+    def first_state(count: int, square: scalar, magnitude: scalar, goal: scalar):
         """Return the initial state of a world with that many constraints; square: of its residual, not zero and
         finite.
         """
@@ -100,7 +100,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         state.mode = wp.static(COUPLED if coupled else HELD)
         if square <= goal:
             state.mode = DONE
-        elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * at_hand:
+        elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * magnitude:
             state.mode = SWEPT
             state.sweeps = next_sweeps(0, 0, count)
             state.passes = 1
@@ -144,10 +144,10 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         return state
 
     @wp.func
-    def outcome(state: State, at_hand: scalar):
+    def outcome(state: State, magnitude: scalar):
         """Return the outcome of a step."""
         if state.mode == SWEPT:
-            if state.passes < PASSES and state.square > scalar(NEAR) * at_hand:
+            if state.passes < PASSES and state.square > scalar(NEAR) * magnitude:
                 return int(FAR)
             return int(MOVED)
         if state.found == 0:
@@ -226,7 +226,7 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call
               ``first_length``;
             - ``move(work, states)``: move z by each ``length``, and find the residual with its square;
-            - ``measure(work)``, ``count_at(n, work)``, ``square_at_hand(n, work)``, ``step_square(n, work)``;
+            - ``measure(work)``, ``count_at(n, work)``, ``magnitude(n, work)``, ``step_square(n, work)``;
             - ``prepare(n, work, state)``: make the problem harder or softer, and set bounds of a new round aside;
             - ``end(work, states, solved)``: keep what is known of the worlds that have ended.
     """
@@ -242,8 +242,8 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         state.mode = DONE
         # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square != zero and wp.isfinite(square):
-            at_hand = w.square_at_hand(n, work)
-            state = decide.first_state(w.count_at(n, work), square, at_hand, w.goal(n, at_hand, work))
+            magnitude = w.magnitude(n, work)
+            state = decide.first_state(w.count_at(n, work), square, magnitude, w.goal(n, magnitude, work))
         return state
 
     @wp.func(inline=True)
@@ -278,12 +278,12 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             for n in range(width):
                 state = w.state(n, work, states)
                 if state.mode < DONE:
-                    at_hand = w.square_at_hand(n, work)
-                    came = decide.outcome(state, at_hand)
+                    magnitude = w.magnitude(n, work)
+                    came = decide.outcome(state, magnitude)
                     is_rounding = bool(False)
                     if decide.asks_for_rounding(came):
-                        is_rounding = w.step_square(n, work) <= rounded * at_hand
-                    goal = w.goal(n, at_hand, work)
+                        is_rounding = w.step_square(n, work) <= rounded * magnitude
+                    goal = w.goal(n, magnitude, work)
                     after = decide.next_state(state, came, is_rounding, goal, w.count_at(n, work), iterations - solved)
                     w.prepare(n, work, after)
                     ended += int(after.mode >= DONE)

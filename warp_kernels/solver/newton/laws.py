@@ -28,7 +28,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
     """Return the Warp functions of the laws for one precision and friction model or cone of MuJoCo's
     (:mod:`warp_kernels.solver.mujoco.laws`).
 
-    ``grip`` is 1 / R of the first row and of the others.
+    ``stiffness`` is 1 / R of the first row and of the others.
     """
     if friction in ALL_CONES:
         return mujoco_law_functions(scalar, friction)
@@ -37,65 +37,65 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
     zero = scalar(0.0)
 
     @wp.func
-    def holds(r: scalar, grip: scalar, bound: scalar):
+    def within_bound(r: scalar, stiffness: scalar, bound: scalar):
         """Return whether a row's impulse is below its bound (sticking). False without a bound, true without slip."""
-        return wp.abs(grip * r) <= bound and bound > zero
+        return wp.abs(stiffness * r) <= bound and bound > zero
 
     if friction == "cone":
 
         @wp.func
-        def tangent_answer(r: vec2, grip: scalar, limit: scalar):
+        def tangent_impulse(r: vec2, stiffness: scalar, limit: scalar):
             """Return the impulse within a disc, opposite to the slip."""
             size = wp.length(r)
-            factor = grip
-            if size * grip > limit:
+            factor = stiffness
+            if size * stiffness > limit:
                 factor = limit / size
             return -factor * r
 
         @wp.func
-        def tangent_slope(r: vec2, grip: scalar, limit: scalar):
+        def tangent_slope(r: vec2, stiffness: scalar, limit: scalar):
             """Return the derivatives of the impulse: [0, 0], [0, 1], [1, 1]."""
             size = wp.length(r)
-            if size * grip > limit:
+            if size * stiffness > limit:
                 t = r / size
                 factor = limit / size
                 return vec3(-factor * t[1] * t[1], factor * t[0] * t[1], -factor * t[0] * t[0])
             if limit == zero:
                 return vec3()
-            return vec3(-grip, zero, -grip)
+            return vec3(-stiffness, zero, -stiffness)
 
         @wp.func
-        def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
+        def tangent_limit_slope(r: vec2, stiffness: scalar, limit: scalar):
             """Return the derivative of the impulse with respect to its limit."""
             size = wp.length(r)
-            if size * grip > limit:
+            if size * stiffness > limit:
                 return -r / size
             return vec2(zero, zero)
 
     else:
 
         @wp.func
-        def tangent_answer(r: vec2, grip: scalar, limit: scalar):
+        def tangent_impulse(r: vec2, stiffness: scalar, limit: scalar):
             """Return the impulse within a square."""
-            return vec2(wp.clamp(-grip * r[0], -limit, limit), wp.clamp(-grip * r[1], -limit, limit))
+            return vec2(wp.clamp(-stiffness * r[0], -limit, limit), wp.clamp(-stiffness * r[1], -limit, limit))
 
         @wp.func
-        def tangent_slope(r: vec2, grip: scalar, limit: scalar):
+        def tangent_slope(r: vec2, stiffness: scalar, limit: scalar):
             """Return the derivatives of the impulse: [0, 0], [0, 1], [1, 1]."""
             slope = vec3()
-            if holds(r[0], grip, limit):
-                slope[0] = -grip
-            if holds(r[1], grip, limit):
-                slope[2] = -grip
+            if within_bound(r[0], stiffness, limit):
+                slope[0] = -stiffness
+            if within_bound(r[1], stiffness, limit):
+                slope[2] = -stiffness
             return slope
 
         @wp.func
-        def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
+        def tangent_limit_slope(r: vec2, stiffness: scalar, limit: scalar):
             """Return the derivative of the impulse with respect to its limit."""
             slope = vec2()
-            if wp.abs(grip * r[0]) > limit:
+            if wp.abs(stiffness * r[0]) > limit:
                 slope[0] = -wp.sign(r[0])
-            if wp.abs(grip * r[1]) > limit:
+            if wp.abs(stiffness * r[1]) > limit:
                 slope[1] = -wp.sign(r[1])
             return slope
 
@@ -107,7 +107,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return scalar(3.0)
 
     @wp.func
-    def softness_shares(kind: int):
+    def compliance_shares(kind: int):
         """Return R of the first row and of the others, as shares of the regularisation times W: friction of a contact
         has a smaller one.
         """
@@ -118,29 +118,29 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return vec2(scalar(1.0), scalar(1.0))
 
     @wp.func
-    def own_grip(kind: int, grip: vec2, bound: scalar):
+    def tangent_stiffness(kind: int, stiffness: vec2, bound: scalar):
         """Return 1 / R of the other rows."""
-        return grip[1] * softness_shares(kind)[1]
+        return stiffness[1] * compliance_shares(kind)[1]
 
     @wp.func
-    def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
+    def impulse_at(kind: int, r: vec3, stiffness: vec2, bounds: vec2):
         """Return the impulses of a constraint.
 
         bounds: friction limit of a contact; of TORSION the limits of spinning and of rolling; otherwise the
         constraint's own.
         """
         if is_one_sided(kind):
-            tangent = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[0])
-            return vec3(wp.max(zero, -grip[0] * r[0]), tangent[0], tangent[1])
+            tangent = tangent_impulse(vec2(r[1], r[2]), stiffness[1], bounds[0])
+            return vec3(wp.max(zero, -stiffness[0] * r[0]), tangent[0], tangent[1])
         if is_in_interval(kind):
-            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
+            return vec3(wp.clamp(-stiffness[0] * r[0], -bounds[0], bounds[0]), zero, zero)
         if follows_contact(kind):
-            roll = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[1])
-            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
-        return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+            roll = tangent_impulse(vec2(r[1], r[2]), stiffness[1], bounds[1])
+            return vec3(wp.clamp(-stiffness[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
+        return vec3(-stiffness[0] * r[0], -stiffness[1] * r[1], -stiffness[1] * r[2])
 
     @wp.func
-    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
+    def slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2):
         """Return the derivative of the impulses with respect to the row values, for fixed bounds: symmetric, negative
         semidefinite.
         """
@@ -149,18 +149,18 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         pair = vec3()
         if is_one_sided(kind):
             if r[0] < zero:
-                first = -grip[0]
-            pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[0])
+                first = -stiffness[0]
+            pair = tangent_slope(vec2(r[1], r[2]), stiffness[1], bounds[0])
         elif is_in_interval(kind):
-            if holds(r[0], grip[0], bounds[0]):
-                first = -grip[0]
+            if within_bound(r[0], stiffness[0], bounds[0]):
+                first = -stiffness[0]
         elif follows_contact(kind):
-            if holds(r[0], grip[0], bounds[0]):
-                first = -grip[0]
-            pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[1])
+            if within_bound(r[0], stiffness[0], bounds[0]):
+                first = -stiffness[0]
+            pair = tangent_slope(vec2(r[1], r[2]), stiffness[1], bounds[1])
         else:
-            first = -grip[0]
-            pair = vec3(-grip[1], zero, -grip[1])
+            first = -stiffness[0]
+            pair = vec3(-stiffness[1], zero, -stiffness[1])
         result[0, 0] = first
         result[1, 1] = pair[0]
         result[1, 2] = pair[1]
@@ -169,7 +169,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return result
 
     @wp.func
-    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
+    def bound_slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, share: vec2):
         """Return the derivative of the impulses with respect to the quantity that the bounds are proportional to, with
         the factors ``share``.
 
@@ -178,14 +178,14 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """
         result = vec3()
         if is_one_sided(kind):
-            tangent = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[0])
+            tangent = tangent_limit_slope(vec2(r[1], r[2]), stiffness[1], bounds[0])
             result = vec3(zero, tangent[0] * share[0], tangent[1] * share[0])
         elif is_in_interval(kind):
-            if wp.abs(grip[0] * r[0]) > bounds[0]:
+            if wp.abs(stiffness[0] * r[0]) > bounds[0]:
                 result[0] = -wp.sign(r[0]) * share[0]
         elif follows_contact(kind):
-            roll = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[1])
-            if wp.abs(grip[0] * r[0]) > bounds[0]:
+            roll = tangent_limit_slope(vec2(r[1], r[2]), stiffness[1], bounds[1])
+            if wp.abs(stiffness[0] * r[0]) > bounds[0]:
                 result[0] = -wp.sign(r[0]) * share[0]
             result[1] = roll[0] * share[1]
             result[2] = roll[1] * share[1]
@@ -193,9 +193,9 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     return SimpleNamespace(
         row_count=row_count,
-        softness_shares=softness_shares,
-        own_grip=own_grip,
-        answer=answer,
+        compliance_shares=compliance_shares,
+        tangent_stiffness=tangent_stiffness,
+        impulse_at=impulse_at,
         slope=slope,
         bound_slope=bound_slope,
     )

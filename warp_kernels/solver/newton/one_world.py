@@ -148,18 +148,16 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         """Do nothing: the squares of one world are computed on demand."""
 
     @wp.func(inline=True)
-    def square_at_hand(n: int, work: Work):
-        return descent.square_at_hand(
-            work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate
-        )
+    def magnitude(n: int, work: Work):
+        return descent.magnitude(work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate)
 
     @wp.func(inline=True)
     def step_square(n: int, work: Work):
         return descent.step_square(work.world, work.nv, work.problem, work.iterate)
 
     @wp.func(inline=True)
-    def goal(n: int, at_hand: scalar, work: Work):
-        return descent.goal(at_hand, work.scale, work.epsilon, work.tolerance)
+    def goal(n: int, magnitude: scalar, work: Work):
+        return descent.goal(magnitude, work.scale, work.epsilon, work.tolerance)
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
@@ -187,7 +185,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             find_steps=find_steps,
             move=move,
             measure=measure,
-            square_at_hand=square_at_hand,
+            magnitude=magnitude,
             step_square=step_square,
             goal=goal,
             prepare=prepare,
@@ -253,7 +251,7 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         """Solve all worlds.
 
         residual: as the largest velocity, by the pivots of the last system [m/s or rad/s].
-        work: the grips of its problem change during the solve; their values at the end remain.
+        work: ``row_stiffness`` of its problem changes during the solve, and keeps the value of the end.
         solver_iterations: systems solved.
         stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows if none
             is.
@@ -270,7 +268,7 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         work.world = world
         work.count = count
         work.nv = nv
-        work.scale = f.descent.look_back(
+        work.scale = f.descent.initial_guess(
             0, nv, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.step, world
         )
         square = f.descent.begin(world, count, nv, work.scale, work.paths, work.constraints, work.problem, work.iterate)

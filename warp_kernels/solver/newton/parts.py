@@ -99,7 +99,7 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             tree = system.queue[at, world]
             for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
                 constraint = couplings.incidence_constraint[incidence, world]
-                if system.answers[constraint, world] == 0:
+                if system.active[constraint, world] == 0:
                     continue
                 for side in range(2):
                     tail = constraints.tail[2 * constraint + side, world]

@@ -49,7 +49,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         """Return the normal impulse that bounds a contact's friction."""
         if mode == HELD:
             return iterate.held[contact, world]
-        return wp.max(zero, -problem.grip[contact, world][0] * iterate.value[contact, world][0])
+        return wp.max(zero, -problem.row_stiffness[contact, world][0] * iterate.value[contact, world][0])
 
     @wp.func
     def is_paired(kind: int, item: int, world: int, problem: Problem):
@@ -71,7 +71,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         return cone.slopes(
             iterate.value[contact, world],
             iterate.value[constraint, world],
-            problem.grip[contact, world],
+            problem.row_stiffness[contact, world],
             coefficients(contact, world, problem),
         )
 
@@ -128,10 +128,10 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
                 if is_paired(kind, contact, world, problem):
                     continue
                 if follows_contact(kind):
-                    own, other = cone.answer(
+                    own, other = cone.impulse_at(
                         iterate.value[contact, world],
                         value,
-                        problem.grip[contact, world],
+                        problem.row_stiffness[contact, world],
                         coefficients(contact, world, problem),
                     )
                     iterate.impulse[contact, world] = own
@@ -141,7 +141,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
                         products.add_push(i, -other, world, paths, constraints, problem.row, iterate.residual)
                     continue
             bounds = impulse_bounds(i, kind, constraints.item[i, world], world, mode, problem, iterate)
-            impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
+            impulse = laws.impulse_at(kind, value, problem.row_stiffness[i, world], bounds)
             iterate.impulse[i, world] = impulse
             if wp.dot(impulse, impulse) > zero:
                 products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)
@@ -151,13 +151,13 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def slope(constraint: int, kind: int, world: int, bounds: vec2, problem: Problem, iterate: Iterate):
         """Return the slope of the exact or smoothed law."""
         value = iterate.value[constraint, world]
-        grip = problem.grip[constraint, world]
+        stiffness = problem.row_stiffness[constraint, world]
         if wp.static(smoothed):
             mass = problem.row_inverse_mass[constraint, world]
             held = problem.held_share[constraint, world]
-            return smoothing.slope(kind, value, grip, bounds, held, mass, problem.reach)
+            return smoothing.slope(kind, value, stiffness, bounds, held, mass, problem.reach)
         else:
-            return laws.slope(kind, value, grip, bounds)
+            return laws.slope(kind, value, stiffness, bounds)
 
     @wp.func
     def bound_slope(
@@ -165,12 +165,12 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     ):
         """Return the slope of the exact or smoothed law with respect to the bounds' quantity."""
         value = iterate.value[constraint, world]
-        grip = problem.grip[constraint, world]
+        stiffness = problem.row_stiffness[constraint, world]
         if wp.static(smoothed):
             mass = problem.row_inverse_mass[constraint, world]
-            return smoothing.bound_slope(kind, value, grip, bounds, share, mass, problem.reach)
+            return smoothing.bound_slope(kind, value, stiffness, bounds, share, mass, problem.reach)
         else:
-            return laws.bound_slope(kind, value, grip, bounds, share)
+            return laws.bound_slope(kind, value, stiffness, bounds, share)
 
     @wp.func
     def friction_slope(
@@ -193,7 +193,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             return vec3()
         rates = bound_rates(constraint, kind, item, world, problem)
         follows = bound_slope(constraint, kind, world, bounds, rates, problem, iterate)
-        return follows * -problem.grip[item, world][0]
+        return follows * -problem.row_stiffness[item, world][0]
 
     @wp.func
     def slopes(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
@@ -210,7 +210,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         return result, follows
 
     @wp.func
-    def find_answers(
+    def mark_active(
         world: int,
         count: int,
         mode: int,
@@ -230,16 +230,16 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
                 contact = constraints.item[i, world]
                 if follows_contact(kind):
                     first, _mixed, _other = pair_slopes(i, contact, world, problem, iterate)
-                    system.answers[i, world] = 0
+                    system.active[i, world] = 0
                     if wp.ddot(first, first) > zero:
-                        system.answers[i, world] = 1
-                    system.answers[contact, world] = system.answers[i, world]
+                        system.active[i, world] = 1
+                    system.active[contact, world] = system.active[i, world]
                     continue
             own, follows = slopes(i, kind, constraints.item[i, world], world, mode, problem, iterate)
             coupled = wp.dot(follows, follows) > zero
-            system.answers[i, world] = 0
+            system.active[i, world] = 0
             if coupled or wp.ddot(own, own) > zero:
-                system.answers[i, world] = 1
+                system.active[i, world] = 1
             if coupled:
                 symmetric = False
         return symmetric
@@ -259,13 +259,13 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         system: System,
     ):
         """Assemble the derivative of the residual with respect to z. Return whether it is symmetric."""
-        symmetric = find_answers(world, count, mode, constraints, problem, iterate, system)
+        symmetric = mark_active(world, count, mode, constraints, problem, iterate, system)
         ordering.order(world, trees, constraints, couplings, iterate, system)
         linear.outline(world, count, nv, paths, constraints, iterate, system)
         linear.clear(world, nv, symmetric, problem.inverse_mass, iterate, system)
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            if system.answers[i, world] == 0:
+            if system.active[i, world] == 0:
                 continue
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
@@ -294,7 +294,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         kind = constraints.kind[i, world]
         item = constraints.item[i, world]
         bounds = impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-        impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
+        impulse = laws.impulse_at(kind, iterate.value[i, world], problem.row_stiffness[i, world], bounds)
         slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
         impulse += slope * iterate.slip[i, world]
         if follows_contact(kind):

@@ -47,33 +47,33 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
     zero, half, one = scalar(0.0), scalar(0.5), scalar(1.0)
 
     @wp.func
-    def response(grip: scalar, mass: scalar, share: scalar):
+    def response(stiffness: scalar, mass: scalar, share: scalar):
         """Return one over the compliance of a row that stops a share of its velocity."""
-        return grip * share / (one + mass * grip * (one - share))
+        return stiffness * share / (one + mass * stiffness * (one - share))
 
     @wp.func
-    def holding_share(size: scalar, grip: scalar, limit: scalar, mass: scalar, reach: scalar):
+    def holding_share(size: scalar, stiffness: scalar, limit: scalar, mass: scalar, reach: scalar):
         """Return the share of its velocity that friction stops, at a slip of ``size``."""
-        if size * grip > limit:
+        if size * stiffness > limit:
             return zero
-        return one - half * wp.exp(-mass * (limit - size * grip) / reach)
+        return one - half * wp.exp(-mass * (limit - size * stiffness) / reach)
 
     @wp.func
-    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
+    def slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
         """Return ``slope`` of the smoothed law."""
-        result = laws.slope(kind, r, grip, bounds)
+        result = laws.slope(kind, r, stiffness, bounds)
         if is_one_sided(kind):
-            result[0, 0] = -response(grip[0], mass, held)
+            result[0, 0] = -response(stiffness[0], mass, held)
             if bounds[0] > zero:
                 size = wp.length(vec2(r[1], r[2]))
-                share = holding_share(size, grip[1], bounds[0], mass, reach)
-                sticks = response(grip[1], mass, share)
+                share = holding_share(size, stiffness[1], bounds[0], mass, reach)
+                sticks = response(stiffness[1], mass, share)
                 slides = zero
                 along = vec2()
                 if size > zero:
                     along = vec2(r[1], r[2]) / size
                     # Far below the limit, no slip direction is preferred.
-                    slides = (one - share) * wp.min(grip[1] * size * grip[1] / bounds[0], bounds[0] / size)
+                    slides = (one - share) * wp.min(stiffness[1] * size * stiffness[1] / bounds[0], bounds[0] / size)
                 result[1, 1] = -sticks - slides * along[1] * along[1]
                 result[2, 2] = -sticks - slides * along[0] * along[0]
                 result[1, 2] = slides * along[0] * along[1]
@@ -81,21 +81,21 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return result
 
     @wp.func
-    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
+    def bound_slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
         """Return ``bound_slope`` of the smoothed law."""
-        result = laws.bound_slope(kind, r, grip, bounds, share)
+        result = laws.bound_slope(kind, r, stiffness, bounds, share)
         if is_one_sided(kind):
             size = wp.length(vec2(r[1], r[2]))
             result = vec3()
             if bounds[0] > zero and size > zero:
-                used = wp.min(one, size * grip[1] / bounds[0])
-                lets_go = one - holding_share(size, grip[1], bounds[0], mass, reach)
+                used = wp.min(one, size * stiffness[1] / bounds[0])
+                lets_go = one - holding_share(size, stiffness[1], bounds[0], mass, reach)
                 sliding = share[0] * used * lets_go / size
                 result = vec3(zero, -sliding * r[1], -sliding * r[2])
         return result
 
     @wp.func
-    def held_rows(kind: int, r: vec3, grip: vec2, bounds: vec2):
+    def held_rows(kind: int, r: vec3, stiffness: vec2, bounds: vec2):
         """Return one for the first row and for the others of a constraint if their impulses are -r / R, zero
         otherwise.
         """
@@ -103,7 +103,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
         if is_one_sided(kind):
             if r[0] >= zero:
                 rows[0] = zero
-            if wp.length(vec2(r[1], r[2])) * grip[1] > bounds[0]:
+            if wp.length(vec2(r[1], r[2])) * stiffness[1] > bounds[0]:
                 rows[1] = zero
         return rows
 
@@ -115,7 +115,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernel that finds nearly active contacts, for one precision."""
     common = row_functions(scalar)
     products = product_functions(scalar)
-    softness_shares = law_functions(scalar, "cone").softness_shares
+    compliance_shares = law_functions(scalar, "cone").compliance_shares
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     module = kernel_module("newton_smoothing", scalar, headers=ROW_HEADERS)
@@ -152,12 +152,12 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
                 own += factor_l[at, world] * qd_solved[world, paths.ancestor[at]]
             iterate.work[k, world] = own
         for i in range(constraints.count[world]):
-            # 1 / grip is R, the regularisation times W; zero for immovable rows.
-            grip = problem.grip[i, world][1]
+            # 1 / stiffness is R, the regularisation times W; zero for immovable rows.
+            stiffness = problem.row_stiffness[i, world][1]
             mass = zero
-            if grip > zero:
-                share = softness_shares(constraints.kind[i, world])[1]
-                mass = one / (share * grip * common.value_of(regularisation, world, 0))
+            if stiffness > zero:
+                share = compliance_shares(constraints.kind[i, world])[1]
+                mass = one / (share * stiffness * common.value_of(regularisation, world, 0))
             row_inverse_mass[i, world] = mass
             held = one
             passed = one

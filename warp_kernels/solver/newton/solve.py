@@ -25,7 +25,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
+from warp_kernels.constraints.kinds import has_own_compliance, is_unbounded
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
@@ -63,17 +63,17 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         regularisation: wp.array2d(dtype=scalar),
         # Data in
         factor_d: wp.array2d(dtype=scalar),
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         anchor_error: wp.array2d(dtype=vec3),
         constraints: Constraints,
         # Data out
-        grip: wp.array2d(dtype=vec2),
+        row_stiffness: wp.array2d(dtype=vec2),
         row: wp.array2d(dtype=vec3),
         rhs: wp.array2d(dtype=vec3),
         row_size: wp.array2d(dtype=vec2),
         anchor_frame: wp.array2d(dtype=mat33),
     ):
-        """Compute the regularisation. grip: 1 / R, with R = regularisation times the mean effective inverse mass of the
+        """Compute the regularisation. row_stiffness: 1 / R, with R = regularisation times the mean effective inverse mass of the
         rows, less for friction, or the compliance of a spring if that is larger.
 
         A negative compliance is minus the share of R beyond its lower bound. Zero for immovable rows.
@@ -97,25 +97,25 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     row_size,
                     anchor_frame,
                 )
-                grip[i, world] = vec2(moves / epsilon, moves / epsilon)
+                row_stiffness[i, world] = vec2(moves / epsilon, moves / epsilon)
                 continue
             total = products.mobility_trace(i, world, paths, constraints, row, factor_d)
             least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
-            shares = laws.softness_shares(kind)
-            first = softness[i, world]
+            shares = laws.compliance_shares(kind)
+            first = compliance[i, world]
             if first < zero:
                 first = shares[0] * (least - first * (hard - least))
                 if hard <= zero:
                     first = zero
-            elif not has_own_softness(kind):
+            elif not has_own_compliance(kind):
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:
                 pair[0] = one / first
             if hard > zero:
                 pair[1] = one / (shares[1] * hard)
-            grip[i, world] = pair
+            row_stiffness[i, world] = pair
 
     newton_solve = solve_kernel(scalar, friction, module)
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

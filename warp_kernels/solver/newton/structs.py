@@ -27,7 +27,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             row: rows along both paths, times L^-1 [2 nc max_depth, world].
             rhs: row values without impulses [nc, world], m/s or rad/s.
             bound: friction coefficient, or largest impulse [nc, world].
-            grip: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
+            row_stiffness: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
             size: sum of the magnitudes of the terms of the first row's value, and of the larger of the others [nc,
                 world], m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
@@ -44,7 +44,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=t.vec3)
         rhs: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
-        grip: wp.array2d(dtype=t.vec2)
+        row_stiffness: wp.array2d(dtype=t.vec2)
         size: wp.array2d(dtype=t.vec2)
         resistance: wp.array2d(dtype=t.vec2)
         inverse_mass: wp.array2d(dtype=scalar)
@@ -69,7 +69,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             held: normal impulses that bound friction in a convex round [nc, world].
             swept: impulses of Gauss-Seidel [nc, world].
             own: matrix of each constraint alone, R included [nc, world].
-            softness: R of the first row and of the others [nc, world].
+            row_compliance: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
             part: start of the current part in the lists below, see :mod:`warp_kernels.solver.newton.parts` [7, world];
                 no rows if worlds are not divided, nor in those lists.
@@ -88,7 +88,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         held: wp.array2d(dtype=scalar)
         swept: wp.array2d(dtype=t.vec3)
         own: wp.array2d(dtype=t.mat33)
-        softness: wp.array2d(dtype=t.vec2)
+        row_compliance: wp.array2d(dtype=t.vec2)
         step_length: wp.array2d(dtype=t.vec3)
         part: wp.array2d(dtype=int)
         part_constraint: wp.array2d(dtype=int)
@@ -114,7 +114,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             passes: passes of sweeps, the next one included.
             sweeps: of that pass.
             soft: whether the softer problem is solved: NEVER, NOW or BEFORE.
-            harder: factor on the constraints' grip, from the last step to the next.
+            harder: factor on the constraints' stiffness, from the last step to the next.
         """
 
         mode: int
@@ -141,7 +141,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             connects: 1 for constraints that make their two trees one island [nc, world].
             island: of each tree, by index [num_trees, world].
             changed: 1 for trees whose island is to be solved [num_trees, world].
-            scale: of rounding, of each tree (:func:`warp_kernels.solver.newton.descent.look_back`) [num_trees, world].
+            scale: of rounding, of each tree (:func:`warp_kernels.solver.newton.descent.initial_guess`) [num_trees, world].
             left: residual of the island of each tree, as a velocity [num_trees, world], m/s or rad/s.
             start: start of the constraints, degrees of freedom and trees of each island in the lists of
                 :class:`Iterate`, and the ends of the last [3 (num_trees + 1), world].
@@ -165,7 +165,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         entry.
 
         Attributes:
-            answers: 1 for the active constraints, which are in it [nc, world].
+            active: 1 for the active constraints, which are in it [nc, world].
             place: permutation, index of each degree of freedom in elimination order [nv, world].
             queue: trees, connected ones near each other [num_trees, world].
             tree_mark: scratch [num_trees, world].
@@ -177,7 +177,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             upper: entries above the diagonal, transposed; factored the upper factor [capacity, world].
         """
 
-        answers: wp.array2d(dtype=int)
+        active: wp.array2d(dtype=int)
         place: wp.array2d(dtype=int)
         queue: wp.array2d(dtype=int)
         tree_mark: wp.array2d(dtype=int)

@@ -84,7 +84,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             system.first[p, world] = p
         for n in range(count):
             constraint = parts.constraint_of(n, world, iterate)
-            if system.answers[constraint, world] == 0:
+            if system.active[constraint, world] == 0:
                 continue
             least = begin + nv
             for side in range(2):

@@ -121,7 +121,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         world: int,
         value: vec3,
         value_bar: vec3,
-        grip: vec2,
+        stiffness: vec2,
         regularisation: wp.array2d(dtype=scalar),
         least_inverse_mass: wp.array(dtype=scalar),
         constraints: Constraints,
@@ -136,10 +136,10 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         """
         at = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         bias = equalities.anchor_error[at, world]
-        if grip[0] == zero:
+        if stiffness[0] == zero:
             return mat33()
         # Impulses are -r / R: the adjoint of r determines that of R.
-        resistance_bar = (-half * grip[0]) * (wp.outer(value_bar, value) + wp.outer(value, value_bar))
+        resistance_bar = (-half * stiffness[0]) * (wp.outer(value_bar, value) + wp.outer(value, value_bar))
         epsilon = common.value_of(regularisation, world, 0)
         epsilon_bar = wp.trace(resistance_bar)
         frame = equalities.anchor_frame[at, world]

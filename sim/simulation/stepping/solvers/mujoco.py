@@ -25,7 +25,7 @@ class Mujoco(Newton):
         self.noslip = NoSlipStage(step, self) if step.constraint_stage.max_couplings else None
 
     def prepare_adjoint(self) -> None:
-        """Allocate the adjoint of bounds and softness, and that of the noslip sweeps."""
+        """Allocate the adjoint of bounds and compliance, and that of the noslip sweeps."""
         super().prepare_adjoint()
         if self.noslip:
             self.noslip.prepare_backward()

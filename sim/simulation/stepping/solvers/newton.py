@@ -45,7 +45,7 @@ class NewtonArrays:
         divided: whether worlds are divided into islands.
 
     Attributes:
-        grip: one of the arrays of ``Problem``.
+        row_stiffness: one of the arrays of ``Problem``.
         iterate, islands, system: the structs.
     """
 
@@ -54,13 +54,13 @@ class NewtonArrays:
         t, structs = warp_types(model.scalar), newton_structs(model.scalar)
         nv, worlds_last, whole = model.nv, self._worlds_last, groups.of_whole_groups
         trees, parts = (model.num_trees, constraints) if divided else (0, 0)
-        self.grip = worlds_last(constraints, t.vec2)
+        self.row_stiffness = worlds_last(constraints, t.vec2)
         self.iterate: Any = fill(
             structs.Iterate,
             **{name: whole(nv, model.scalar) for name in ("z", "residual", "step", "work")},
             **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
             own=worlds_last(constraints, t.mat33),
-            softness=worlds_last(constraints, t.vec2),
+            row_compliance=worlds_last(constraints, t.vec2),
             held=worlds_last(constraints, model.scalar),
             part=worlds_last(PART_ROWS if divided else 0, wp.int32),
             part_constraint=worlds_last(parts, wp.int32),
@@ -76,7 +76,7 @@ class NewtonArrays:
         )
         self.system: Any = fill(
             structs.System,
-            answers=worlds_last(constraints, wp.int32),
+            active=worlds_last(constraints, wp.int32),
             **{name: whole(nv, wp.int32) for name in ("place", "first")},
             **{name: worlds_last(model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             row_start=self._row_starts(nv),
@@ -108,7 +108,7 @@ class Newton(ConstraintSolver):
 
     Attributes:
         iterations: maximum number of linear systems of a step.
-        grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
+        row_stiffness, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
         problem: rows, right-hand sides, bounds and compliance.
         stage: progress of each world in the search by lane groups; empty without.
         shared: scratch memory that lane groups use one after the other; absent without.
@@ -130,7 +130,8 @@ class Newton(ConstraintSolver):
         self.held_share, self.row_inverse_mass = (step.worlds_last(0) for _ in range(2))
         constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
-        self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
+        self.row_stiffness, self.iterate = arrays.row_stiffness, arrays.iterate
+        self.islands, self.system = arrays.islands, arrays.system
         in_groups = step.num_worlds if self.rows_by_groups else 0
         self.stage: wp.array = zeros((in_groups,), wp.int32, step.device)
         if self.rows_by_groups:
@@ -145,7 +146,7 @@ class Newton(ConstraintSolver):
             row=rows.row,
             rhs=rows.rhs,
             bound=rows.bound,
-            grip=self.grip,
+            row_stiffness=self.row_stiffness,
             size=rows.row_size,
             resistance=step.contact_stage.contact_resistance,
             inverse_mass=step.dynamics.factor_d.worlds,

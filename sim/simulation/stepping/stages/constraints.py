@@ -50,18 +50,18 @@ class ConstraintStage(Stage):
         couplings: struct of the constraints that act on each other.
         matrix: blocks of the Delassus matrix [coupling, world].
         row: rows of constraints along their paths [entry, world].
-        rhs, bound, softness: right-hand sides, bounds and softness of rows [constraint, world].
+        rhs, bound, compliance: right-hand sides, bounds and compliance of rows [constraint, world].
         row_size: inverse masses of rows, from which their regularisation is computed [constraint, world].
         impulse: impulses that the solver finds [constraint, world].
         constraint_overflow: dropped constraints [world].
         least_inverse_mass: lower bound of the inverse mass, by degree of freedom.
-        rows: struct of right-hand sides, bounds and softness; ``rows_bar`` that of their adjoints.
+        rows: struct of right-hand sides, bounds and compliance; ``rows_bar`` that of their adjoints.
         further_impulse_bar: adjoint of impulses other than by the next velocity; without rows if there is none.
     """
 
     rhs_bar: wp.array
     bound_bar: wp.array
-    softness_bar: wp.array
+    compliance_bar: wp.array
     rows_bar: Any
     further_impulse_bar: wp.array
 
@@ -77,7 +77,7 @@ class ConstraintStage(Stage):
         self.matrix = step.worlds_last(self.max_couplings, t.mat33)
         self.row = self._rows_of_worlds(2 * room * step.model.max_depth)
         self.rhs, self.impulse = (step.worlds_last(room, t.vec3) for _ in range(2))
-        self.bound, self.softness = (step.worlds_last(room) for _ in range(2))
+        self.bound, self.compliance = (step.worlds_last(room) for _ in range(2))
         self.row_size = step.worlds_last(room if step.newton else 0, t.vec2)
         self.constraint_overflow: wp.array = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
         least = least_inverse_masses(step.model)
@@ -97,9 +97,9 @@ class ConstraintStage(Stage):
         step, vec3 = self._step, self._step.device_model.types.vec3
         self.further_impulse_bar = self.impulse.grad if self.differentiated() else step.worlds_last(0, vec3)
         self.rhs_bar = step.worlds_last(step.max_constraints, vec3)
-        self.bound_bar, self.softness_bar = (step.worlds_last(step.max_constraints) for _ in range(2))
+        self.bound_bar, self.compliance_bar = (step.worlds_last(step.max_constraints) for _ in range(2))
         self.rows = self._gathered()
-        self.rows_bar = fill(step.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
+        self.rows_bar = fill(step.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, compliance=self.compliance_bar)
 
     def find(self) -> None:
         """List constraints and couplings, and write the rows."""
@@ -205,7 +205,7 @@ class ConstraintStage(Stage):
         )
 
     def _gathered(self) -> Any:
-        arrays = {"rhs": self.rhs, "bound": self.bound, "softness": self.softness, "size": self.row_size}
+        arrays = {"rhs": self.rhs, "bound": self.bound, "compliance": self.compliance, "size": self.row_size}
         return fill(self._step.structs.Rows, **arrays)
 
     def _row_geometry(self, array_of: Callable[[wp.array], wp.array], suffix: str = "") -> Any:

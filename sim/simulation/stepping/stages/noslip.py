@@ -40,7 +40,7 @@ class NoSlipStage:
         self.gain, self.enough = (self._step.worlds_last(trees, step.scalar) for _ in range(2))
         self.start = self._step.worlds_last(constraints, t.vec3)
         # Regularisation R in the Delassus matrix of the sweeps.
-        self.softness = self._step.worlds_last(constraints, step.scalar)
+        self.compliance = self._step.worlds_last(constraints, step.scalar)
         self.impulse_history, self.value_history = (self._step.worlds_last(0, t.vec3) for _ in range(2))
 
     def run(self) -> None:
@@ -97,7 +97,7 @@ class NoSlipStage:
             bound=rows.bound,
             resistance=step.contact_stage.contact_resistance,
             matrix=rows.matrix,
-            grip=self._solution.grip,
+            row_stiffness=self._solution.row_stiffness,
             value=self._solution.iterate.value,
             start=self.start,
         )

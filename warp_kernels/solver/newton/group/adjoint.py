@@ -199,7 +199,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         regularisation: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         iterate: Iterate,
         equalities: Equalities,
         equalities_bar: Equalities,
@@ -219,9 +219,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         rows_bar.bound[c, world] = bars[0]
         value = iterate.value[c, world]
         resistance_bar = law_adjoint.resistance_adjoint(
-            c, kind, world, value, value_bar, bounds, regularisation, constraints, problem, softness
+            c, kind, world, value, value_bar, bounds, regularisation, constraints, problem, compliance
         )
-        rows_bar.softness[c, world] = resistance_bar[0]
+        rows_bar.compliance[c, world] = resistance_bar[0]
         return law_adjoint.own_adjoint(
             c, kind, world, value, value_bar, resistance_bar, regularisation, constraints, problem, equalities,
             equalities_bar, regularisation_bar,
@@ -260,7 +260,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         trees: TreeDofs,
         # Data in
         couplings: Couplings,
-        softness: wp.array2d(dtype=scalar),
+        compliance: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
@@ -337,7 +337,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                 c = shared.order[i * lanes + n]
                 if c >= 0:
                     own = find_bars(
-                        c, i, n, world, work.regularisation, constraints, problem, softness, iterate, equalities,
+                        c, i, n, world, work.regularisation, constraints, problem, compliance, iterate, equalities,
                         equalities_bar, shared, rows_bar, regularisation_bar,
                     )  # fmt: skip
                 a.keep_own(i, n, own, shared)

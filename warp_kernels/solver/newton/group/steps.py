@@ -66,7 +66,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def answer_one_by_one(work: Work):
+    def find_impulses_one_by_one(work: Work):
         """Compute row values and impulses at z, and subtract the impulses' momenta from the residual; zero for waiting
         worlds.
         """
@@ -81,7 +81,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     kind = work.constraints.kind[i, world]
                     item = work.constraints.item[i, world]
                     bounds = f.impulse_bounds(i, kind, item, world, COUPLED, work.problem, work.iterate)
-                    impulse = laws.answer(kind, value, work.problem.grip[i, world], bounds)
+                    impulse = laws.impulse_at(kind, value, work.problem.row_stiffness[i, world], bounds)
                     work.iterate.impulse[i, world] = impulse
                 set_three(n, impulse, work.shared)
             together.take_push(i, work.group, work.nv, work.shared, work.iterate.residual)
@@ -91,9 +91,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """Compute row values, impulses, the residual and its square at z; the last two are zero for waiting worlds."""
         together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
         if wp.static(by_mujoco):
-            side.find_answers(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
+            side.find_impulses(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
         else:
-            answer_one_by_one(work)
+            find_impulses_one_by_one(work)
         together.find_square(work.group, work.nv, work.problem.inverse_mass, work.iterate.residual, work.shared)
 
     @wp.func
@@ -102,7 +102,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         active.
         """
         first = 9 * lanes * i
-        shared.answers[i] = 0
+        shared.active[i] = 0
         for n in range(lanes):
             world = group * lanes + n
             own = mat33()
@@ -112,7 +112,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 item = constraints.item[constraint, world]
                 own, follows = f.slopes(constraint, kind, item, world, COUPLED, problem, iterate)
                 if wp.ddot(own, own) > zero:
-                    shared.answers[i] = 1
+                    shared.active[i] = 1
                 if wp.dot(follows, follows) > zero:
                     shared.coupled[n] = 1
             for r in range(3):
@@ -127,7 +127,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             any_coupled = any_coupled or shared.coupled[n] == 1
         together.begin_system(group, most, nv, problem.inverse_mass, shared)
         for i in range(most):
-            if shared.answers[i] == 1:
+            if shared.active[i] == 1:
                 together.add_constraint(i, nv, any_coupled, shared)
         together.factorise(nv, any_coupled, shared)
 
@@ -219,7 +219,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             gather(work.group, most, work.nv, paths, work.constraints, work.problem, work.shared)
             if wp.static(by_mujoco):
                 side.gather_laws(work.group, most, work.constraints, work.problem, work.shared)
-            together.look_back_all(
+            together.initial_guesses(
                 work.group, work.nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, work.problem.inverse_mass,
                 work.shared, work.iterate.step,
             )  # fmt: skip

@@ -105,11 +105,11 @@ def group_structs(scalar: Any) -> SimpleNamespace:
                 adjoint of qd and qd [3 nv, L].
             three: row values or impulses of one constraint [3, L].
             slope: derivatives of each constraint's impulses with respect to its values [constraint, 9, L].
-            answers: 1 for active constraints: any world's impulses change with their values [constraint].
-            scale: momenta that rounding scales with, see :func:`look_back` [L].
+            active: 1 for active constraints: any world's impulses change with their values [constraint].
+            scale: momenta that rounding scales with, see :func:`initial_guess` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
-            at_hand: magnitude of row values, see :func:`square_at_hand` [L].
+            magnitude: magnitude of row values, see :func:`magnitude` [L].
             left: the square of the other initial guess, or before a step of the adjoint [L].
             left_now: residual as the largest velocity, after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
@@ -135,11 +135,11 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         velocity: wp.array(dtype=scalar)
         three: wp.array(dtype=scalar)
         slope: wp.array(dtype=scalar)
-        answers: wp.array(dtype=int)
+        active: wp.array(dtype=int)
         scale: wp.array(dtype=scalar)
         square: wp.array(dtype=scalar)
         least: wp.array(dtype=scalar)
-        at_hand: wp.array(dtype=scalar)
+        magnitude: wp.array(dtype=scalar)
         left: wp.array(dtype=scalar)
         left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)

@@ -17,7 +17,7 @@ from warp_kernels.solver.newton.group.structs import group_structs
 # As in ``sweeps.h``. Per-constraint data of the sweeps, [constraint, FIELDS, L]: swept impulses, values without
 # impulses, R of the first row and of the others, the constraint's own matrix row by row, step lengths, bound, the
 # class, see CLASSES, the direction along which the impulses move between sweeps, and their change in the last one.
-SWEPT, RHS, SOFTNESS, OWN, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
+SWEPT, RHS, COMPLIANCE, OWN, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
 # A world has no constraint with this index, or an immovable one; one with friction or a unilateral one; one with a
 # bound on both sides; rows without bounds.
 NONE, PUSHES, BOUNDED, UNBOUNDED = 0, 1, 2, 3

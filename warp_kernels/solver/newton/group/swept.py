@@ -77,18 +77,18 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             for n in range(lanes):
                 world = work.group * lanes + n
                 if has(i, world, work.constraints):
-                    soft = single.softness(work.problem.grip[i, world])
-                    work.iterate.softness[i, world] = soft
+                    compliance = single.compliance_of(work.problem.row_stiffness[i, world])
+                    work.iterate.row_compliance[i, world] = compliance
                     rhs = work.problem.rhs[i, world]
                     for r in range(3):
                         work.shared.fields[at + (kept.RHS + r) * lanes + n] = rhs[r]
-                    work.shared.fields[at + kept.SOFTNESS * lanes + n] = soft[0]
-                    work.shared.fields[at + (kept.SOFTNESS + 1) * lanes + n] = soft[1]
-                    work.shared.fields[together_own + n] = soft[0]
-                    work.shared.fields[together_own + 4 * lanes + n] = soft[1]
-                    work.shared.fields[together_own + 8 * lanes + n] = soft[1]
+                    work.shared.fields[at + kept.COMPLIANCE * lanes + n] = compliance[0]
+                    work.shared.fields[at + (kept.COMPLIANCE + 1) * lanes + n] = compliance[1]
+                    work.shared.fields[together_own + n] = compliance[0]
+                    work.shared.fields[together_own + 4 * lanes + n] = compliance[1]
+                    work.shared.fields[together_own + 8 * lanes + n] = compliance[1]
                     work.shared.fields[at + kept.BOUND * lanes + n] = work.problem.bound[i, world]
-                    if work.problem.grip[i, world][0] != zero:
+                    if work.problem.row_stiffness[i, world][0] != zero:
                         kind = work.constraints.kind[i, world]
                         what = int(kept.UNBOUNDED)
                         if is_one_sided(kind):
@@ -125,9 +125,9 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     value = work.problem.rhs[i, world] + get_three(n, work.shared)
                     kind = work.constraints.kind[i, world]
                     item = work.constraints.item[i, world]
-                    soft = work.iterate.softness[i, world]
+                    compliance = work.iterate.row_compliance[i, world]
                     work.iterate.value[i, world] = single.implied_value(
-                        i, kind, item, world, soft, value, work.problem, work.iterate
+                        i, kind, item, world, compliance, value, work.problem, work.iterate
                     )
 
     @wp.func

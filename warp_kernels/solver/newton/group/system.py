@@ -93,7 +93,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Write the factors of worlds that move, L and D and perhaps U, for the backward pass."""
 
     @native.func_native()
-    def look_back_all(
+    def initial_guesses(
         group: int,
         nv: int,
         dt: scalar,
@@ -106,7 +106,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         shared: Group,
         step: of_worlds,
     ):
-        """Compute :func:`warp_kernels.solver.newton.descent.look_back` for all worlds."""
+        """Compute :func:`warp_kernels.solver.newton.descent.initial_guess` for all worlds."""
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
 

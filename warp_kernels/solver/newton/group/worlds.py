@@ -115,17 +115,17 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     def measure(work: Work):
         """Compute the magnitude of row values if that is done for all worlds at once."""
         if wp.static(not coupled):
-            laws.find_at_hand(work.most, scalar(STIFFEST), sums, work.shared)
+            laws.find_magnitude(work.most, scalar(STIFFEST), sums, work.shared)
 
     @wp.func(inline=True)
-    def square_at_hand(n: int, work: Work):
+    def magnitude(n: int, work: Work):
         if wp.static(coupled):
             world = world_at(n, work)
-            return descent.square_at_hand(
+            return descent.magnitude(
                 world, count_at(n, work), epsilon_at(n, work), work.constraints, work.problem, work.iterate
             )
         else:
-            return work.shared.at_hand[n]
+            return work.shared.magnitude[n]
 
     @wp.func(inline=True)
     def step_square(n: int, work: Work):
@@ -135,8 +135,8 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             return work.shared.along[lanes + n]
 
     @wp.func(inline=True)
-    def goal(n: int, at_hand: scalar, work: Work):
-        return descent.goal(at_hand, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
+    def goal(n: int, magnitude: scalar, work: Work):
+        return descent.goal(magnitude, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
@@ -169,7 +169,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             find_steps=find_steps,
             move=move,
             measure=measure,
-            square_at_hand=square_at_hand,
+            magnitude=magnitude,
             step_square=step_square,
             goal=goal,
             prepare=prepare,
@@ -193,7 +193,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             moving += int(work.shared.state[n].mode < DONE)
         loop.iterate(work, 0, moving, wp.min(iterations, MOST_STEPS))
         if wp.static(not coupled):
-            laws.keep_answers(work.group, work.most, work.shared, work.iterate.value, work.iterate.impulse)
+            laws.keep_impulses(work.group, work.most, work.shared, work.iterate.value, work.iterate.impulse)
         for n in range(work.worlds):
             work.stage[world_at(n, work)] = wp.where(work.shared.state[n].mode == DONE, SOLVED, UNSOLVED)
 
