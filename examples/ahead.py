@@ -32,7 +32,7 @@ from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
-from warp_kernels.solver.newton.regularisation_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.regularisation_adjoint import regularisation_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.trajectory import trajectory_kernels
 
@@ -92,7 +92,7 @@ def compile_motions(device: wp.Device) -> None:
     back = [
         impulse_kernels(FLOAT).velocity_adjoint,
         newton_adjoint_kernels(FLOAT).solution_adjoint,
-        own_adjoint_kernels(FLOAT).own_adjoint,
+        regularisation_adjoint_kernels(FLOAT).regularisation_adjoint,
         contact_adjoint_kernels(FLOAT, looping).clear_contacts,
         row_adjoint_kernels(FLOAT).row_adjoint,
         rnea_adjoint_kernels(FLOAT).rnea_adjoint,

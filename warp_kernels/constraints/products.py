@@ -179,7 +179,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def own_mobility(
+    def diagonal_block(
         constraint: int,
         world: int,
         paths: Paths,
@@ -200,7 +200,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """Return the trace of :func:`own_mobility`; zero where both sides move alike."""
+        """Return the trace of :func:`diagonal_block`; zero where both sides move alike."""
         apart = scalar(0.0)
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
@@ -263,6 +263,6 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         whole_entry=whole_entry,
         apart_mobility=apart_mobility,
         shared_mobility=shared_mobility,
-        own_mobility=own_mobility,
+        diagonal_block=diagonal_block,
         mobility_trace=mobility_trace,
     )

@@ -110,7 +110,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if follows_contact(kind):
                     normal = impulse[constraints.item[i, world], world][0]
                     bounds = contact_resistance[constraints.item[i, world], world] * normal
-                old_bar, value_bar, _scale_bar, _own_bar, most_bar = update_adjoint(
+                old_bar, value_bar, _scale_bar, _block_bar, most_bar = update_adjoint(
                     kind,
                     impulse[i, world],
                     value[i, world],

@@ -302,8 +302,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         constraint_response: wp.array2d(dtype=vec3),
         solved: Solved,
         # Adjoint in
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+        solver_mass_bar: wp.array2d(dtype=scalar),
+        solver_mass_bar_diagonal: wp.array2d(dtype=scalar),
         qd_solved_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),
@@ -315,7 +315,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         """Compute the adjoint of the free step for one degree of freedom: motion_weight = -dt w, packed M_bar of the
         impulses, and the terms on the joint's own diagonal.
 
-        constraint_response holds Y, empty if there is no D; own_mass_bar is the contribution of Newton's method to
+        constraint_response holds Y, empty if there is no D; solver_mass_bar is the contribution of Newton's method to
         M_bar (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal
         is armature + ahead damping + dt ahead stiffness.
 
@@ -338,10 +338,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     j = paths.ancestor[first + d]
                     mass_bar[first + d, world] -= late_w * solved.lag[j, world] + solved.lag_weight[j, world] * late_u
                 w += solved.free_weight[k, world]
-            if own_mass_bar_diagonal.shape[0] > 0:
-                diagonal += own_mass_bar_diagonal[k, world]
+            if solver_mass_bar_diagonal.shape[0] > 0:
+                diagonal += solver_mass_bar_diagonal[k, world]
                 for d in range(paths.dof_depth[k]):
-                    mass_bar[first + d, world] += own_mass_bar[first + d, world]
+                    mass_bar[first + d, world] += solver_mass_bar[first + d, world]
             if constraint_response.shape[0] > 0:
                 tree = trees.dof_tree[k]
                 for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):

@@ -42,8 +42,8 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         paths: Paths,
         factor_l: array2d,
         factor_d: array2d,
-        own_mass_bar: array2d,
-        own_mass_bar_diagonal: array2d,
+        solver_mass_bar: array2d,
+        solver_mass_bar_diagonal: array2d,
     ):
         """Compute the adjoint of the factorisation as for one world."""
 
@@ -60,7 +60,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         u: real,
         response: reals,
         weight: reals,
-        own_mass_bar: reals,
+        solver_mass_bar: reals,
         mass_bar: reals,
     ):
         """Compute the adjoints of row k of the mass matrix, below its diagonal."""
@@ -132,15 +132,15 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def clear_mass_bars(
         # Adjoint out
-        own_mass_bar: reals,
-        own_mass_bar_diagonal: reals,
+        solver_mass_bar: reals,
+        solver_mass_bar_diagonal: reals,
     ):
         """Set the adjoints of the mass matrix to zero before contributions are added."""
         group = wp.tid()
-        for at in range(own_mass_bar.shape[0]):
-            own_mass_bar[at, group] = real()
-        for k in range(own_mass_bar_diagonal.shape[0]):
-            own_mass_bar_diagonal[k, group] = real()
+        for at in range(solver_mass_bar.shape[0]):
+            solver_mass_bar[at, group] = real()
+        for k in range(solver_mass_bar_diagonal.shape[0]):
+            solver_mass_bar_diagonal[k, group] = real()
 
     @wp.kernel(module=module, enable_backward=False)
     def factorisation_adjoints(
@@ -150,12 +150,12 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         factor_l: array2d,
         factor_d: array2d,
         # Adjoint out
-        own_mass_bar: array2d,
-        own_mass_bar_diagonal: array2d,
+        solver_mass_bar: array2d,
+        solver_mass_bar_diagonal: array2d,
     ):
         """Convert the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
         factorisation_adjoint(
-            wp.tid(), paths.dof_depth.shape[0], paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal
+            wp.tid(), paths.dof_depth.shape[0], paths, factor_l, factor_d, solver_mass_bar, solver_mass_bar_diagonal
         )  # fmt: skip
 
     @wp.kernel(module=module, enable_backward=False)
@@ -176,8 +176,8 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         damping_weight: array2d,
         # Adjoint in
         weight: reals,
-        own_mass_bar: reals,
-        own_mass_bar_diagonal: reals,
+        solver_mass_bar: reals,
+        solver_mass_bar_diagonal: reals,
         qd_solved_bar: array2d,
         # Adjoint out
         motion_weight: array2d,
@@ -186,16 +186,16 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         beginning_bar: Beginning,
         joints_bar: JointParameters,
     ):
-        """Compute ``free_step_adjoint``; own_mass_bar and damping_loss may be empty."""
+        """Compute ``free_step_adjoint``; solver_mass_bar and damping_loss may be empty."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             w = weight[k, group]
             u = response[k, group]
             diagonal = -a.mul(w, u)
             first = paths.dof_row_start[k]
-            find_mass_bars(k, group, paths, w, u, response, weight, own_mass_bar, mass_bar)
-            if own_mass_bar_diagonal.shape[0] > 0:
-                diagonal += own_mass_bar_diagonal[k, group]
+            find_mass_bars(k, group, paths, w, u, response, weight, solver_mass_bar, mass_bar)
+            if solver_mass_bar_diagonal.shape[0] > 0:
+                diagonal += solver_mass_bar_diagonal[k, group]
             change = a.load(qdd, group, k)
             free = a.load(beginning.qd, group, k) + ahead * change
             damping_here = -dt * a.mul(w, free)

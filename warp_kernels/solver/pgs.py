@@ -139,13 +139,13 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         start_bar: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
-        own_bar: wp.array2d(dtype=mat33),
+        block_bar: wp.array2d(dtype=mat33),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         contact_resistance_bar: wp.array2d(dtype=vec2),
         first_sweep: wp.array(dtype=int),
     ):
-        """Unwind the sweeps. start_bar: the adjoint of ``start``; own_bar: direct adjoint of a constraint's own matrix.
+        """Unwind the sweeps. start_bar: the adjoint of ``start``; block_bar: direct adjoint of a constraint's own matrix.
 
         The backward pass ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen
         below a hundredth of the precision, relative to the largest seen: the rest is below rounding.
@@ -157,7 +157,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             rhs_bar[i, world] = vec3()
             scale_bar[i, world] = vec3()
             bound_bar[i, world] = scalar(0.0)
-            own_bar[i, world] = mat33()
+            block_bar[i, world] = mat33()
         largest = scalar(0.0)
         sweep = solver_iterations[world]
         going = int(1)
@@ -187,7 +187,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     kind, old, value, d, scale[i, world], bounds, g
                 )
                 scale_bar[i, world] += s_bar
-                own_bar[i, world] += d_bar
+                block_bar[i, world] += d_bar
                 if follows_contact(kind):
                     contact = constraints.item[i, world]
                     contact_resistance_bar[contact, world] += most_bar * normal
@@ -264,7 +264,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Adjoint in
         value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
-        own_bar: wp.array2d(dtype=mat33),
+        block_bar: wp.array2d(dtype=mat33),
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),
@@ -281,7 +281,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             place = couplings.row[i, world]
             least = immovable.least_mobility(i, world, least_inverse_mass, constraints)
             own, _least, _unused = wp.grad(scale_power)(matrix[place[1], world], least, scale_bar[i, world])
-            own += own_bar[i, world]
+            own += block_bar[i, world]
             own += wp.transpose(own)
             entry = place[0]
             for r in range(place[2], place[3]):

@@ -233,7 +233,7 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
         old_bar = vec3()
         value_bar = vec3()
         scale_bar = vec3()
-        own_bar = mat33()
+        block_bar = mat33()
         bounds_bar = vec2()
         column = vec3(d[0, 0], d[1, 0], d[2, 0])
         if is_one_sided(kind):
@@ -241,7 +241,7 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
             old_bar = o
             value_bar = v
             scale_bar = sb
-            own_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+            block_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
             bounds_bar = vec2(mb, zero)
         elif is_in_interval(kind):
             o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, scale, bounds[0], g)
@@ -256,13 +256,13 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
             old_bar = o
             value_bar = v
             scale_bar = sb
-            own_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+            block_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
             bounds_bar = vec2(tb, rb)
         else:
             o, v, d_bar, _gb = wp.grad(equality_power)(old, value, d, g)
             old_bar = o
             value_bar = v
-            own_bar = d_bar
-        return old_bar, value_bar, scale_bar, own_bar, bounds_bar
+            block_bar = d_bar
+        return old_bar, value_bar, scale_bar, block_bar, bounds_bar
 
     return update_adjoint

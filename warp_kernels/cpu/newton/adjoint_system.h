@@ -10,15 +10,15 @@ namespace backswing::newton::adjoint_system {
 constexpr int S = 0;
 constexpr int RHS_BAR = 3;
 constexpr int FURTHER = 6;
-constexpr int OWN_BAR = 9;
+constexpr int BLOCK_BAR = 9;
 constexpr int FIELDS = 28;
 
 // Whether any world has an adjoint of the effective inverse masses of a constraint's rows (xx, yy, zz, xy, xz, yz).
 template <typename Number, int L>
-BACKSWING_INLINE bool has_any(const Pack<Number, L>* own_bar) {
+BACKSWING_INLINE bool has_any(const Pack<Number, L>* block_bar) {
     const Pack<Number, L> nothing = 0;
     bool has_own = false;
-    for (int c = 0; c < 6; ++c) has_own |= __builtin_reduce_or(own_bar[c] != nothing);
+    for (int c = 0; c < 6; ++c) has_own |= __builtin_reduce_or(block_bar[c] != nothing);
     return has_own;
 }
 
@@ -157,12 +157,12 @@ BACKSWING_INLINE void finish_weights(
 // Set to zero the arrays that contributions are added to.
 template <typename Number, int L>
 BACKSWING_INLINE void clear_mass_bars(
-    int group, const Array<Number>& own_mass_bar_array, const Array<Number>& own_mass_bar_diagonal_array) {
-    const Items<Number, L> own_mass_bar(own_mass_bar_array, group),
-        own_mass_bar_diagonal(own_mass_bar_diagonal_array, group);
+    int group, const Array<Number>& solver_mass_bar_array, const Array<Number>& solver_mass_bar_diagonal_array) {
+    const Items<Number, L> solver_mass_bar(solver_mass_bar_array, group),
+        solver_mass_bar_diagonal(solver_mass_bar_diagonal_array, group);
     const Pack<Number, L> nothing = 0;
-    for (int at = 0; at < own_mass_bar_array.shape[0]; ++at) own_mass_bar[at] = nothing;
-    for (int k = 0; k < own_mass_bar_diagonal_array.shape[0]; ++k) own_mass_bar_diagonal[k] = nothing;
+    for (int at = 0; at < solver_mass_bar_array.shape[0]; ++at) solver_mass_bar[at] = nothing;
+    for (int k = 0; k < solver_mass_bar_diagonal_array.shape[0]; ++k) solver_mass_bar_diagonal[k] = nothing;
 }
 
 // Compute G of a constraint, and add its part of the adjoints of L and D. All ancestors of a degree of freedom in the
@@ -170,13 +170,13 @@ BACKSWING_INLINE void clear_mass_bars(
 template <typename Number, int L, typename Paths, typename Group>
 BACKSWING_INLINE void find_own_response(int constraint, int group, int nv, const Paths& paths,
     const Array<Number>& factor_l_array, const Array<Number>& inverse_mass_array, const Group& shared,
-    const Array<Number>& own_mass_bar_array, const Array<Number>& own_mass_bar_diagonal_array) {
+    const Array<Number>& solver_mass_bar_array, const Array<Number>& solver_mass_bar_diagonal_array) {
     using Pack = backswing::Pack<Number, L>;
     const Items<Number, L> factor_l(factor_l_array, group), inverse_mass(inverse_mass_array, group),
-        own_mass_bar(own_mass_bar_array, group), own_mass_bar_diagonal(own_mass_bar_diagonal_array, group);
+        solver_mass_bar(solver_mass_bar_array, group), solver_mass_bar_diagonal(solver_mass_bar_diagonal_array, group);
     const Acting<Number, L> rows(shared, constraint, nv);
     const Ancestors path(paths);
-    const Pack* own = packs<Number, L>(shared.fields) + constraint * FIELDS + OWN_BAR;
+    const Pack* own = packs<Number, L>(shared.fields) + constraint * FIELDS + BLOCK_BAR;
     const Pack nothing = 0;
     Pack* g = packs<Number, L>(shared.response);
     if (!has_any<Number, L>(own)) {
@@ -191,14 +191,14 @@ BACKSWING_INLINE void find_own_response(int constraint, int group, int nv, const
         Pack a = twice * (own[0] * x + own[3] * y + own[4] * z);
         Pack b = twice * (own[3] * x + own[1] * y + own[5] * z);
         Pack c = twice * (own[4] * x + own[5] * y + own[2] * z);
-        own_mass_bar_diagonal[k] -= Number(0.5) * mass * (a * x + b * y + c * z);
+        solver_mass_bar_diagonal[k] -= Number(0.5) * mass * (a * x + b * y + c * z);
         for (int e = 0; e < path.depths[k]; ++e) {
             const Pack* other = g + 3 * path.ancestors[start + e];
             const Pack l = factor_l[start + e];
             a -= l * other[0];
             b -= l * other[1];
             c -= l * other[2];
-            own_mass_bar[start + e] -= x * other[0] + y * other[1] + z * other[2];
+            solver_mass_bar[start + e] -= x * other[0] + y * other[1] + z * other[2];
         }
         g[3 * k] = a;
         g[3 * k + 1] = b;

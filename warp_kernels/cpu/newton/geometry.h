@@ -7,8 +7,8 @@
 
 namespace backswing::newton::geometry {
 
+using adjoint_system::BLOCK_BAR;
 using adjoint_system::FIELDS;
-using adjoint_system::OWN_BAR;
 using adjoint_system::RHS_BAR;
 
 // Interleave the velocities after the step and before it, with zeros for the adjoint of the latter between them.
@@ -54,7 +54,8 @@ BACKSWING_INLINE void rows_adjoint(int place, int group, int nv, const TreeDofs&
     const int* own_constraint = shared.order.data + place * L;
     const Pack* bar = packs<Number, L>(shared.fields) + place * FIELDS + RHS_BAR;
     const Pack b[3] = {bar[0], bar[1], bar[2]};
-    const bool has_own = adjoint_system::has_any<Number, L>(packs<Number, L>(shared.fields) + place * FIELDS + OWN_BAR);
+    const bool has_own =
+        adjoint_system::has_any<Number, L>(packs<Number, L>(shared.fields) + place * FIELDS + BLOCK_BAR);
     const Pack* speed = packs<Number, L>(shared.velocity);
     Pack* speed_bar = packs<Number, L>(shared.velocity) + nv;
     const Pack* before = speed_bar + nv;

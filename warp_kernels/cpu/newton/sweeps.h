@@ -9,7 +9,7 @@ namespace backswing::newton::sweeps {
 constexpr int SWEPT = 0;
 constexpr int RHS = 3;
 constexpr int COMPLIANCE = 6;
-constexpr int OWN = 8;
+constexpr int BLOCK = 8;
 constexpr int LENGTHS = 17;
 constexpr int BOUND = 20;
 constexpr int CLASS = 21;
@@ -34,11 +34,11 @@ BACKSWING_INLINE Pack<Number, L> inverse(Pack<Number, L> x, Pack<Number, L> floo
 
 // Add a constraint's own matrix.
 template <typename Number, int L, typename Group>
-BACKSWING_INLINE void add_own(
+BACKSWING_INLINE void add_block(
     int constraint, int group, int nv, const Array<Number>& inverse_mass_array, const Group& shared) {
     const Acting<Number, L> rows(shared, constraint, nv);
     const Items<Number, L> inverse_mass(inverse_mass_array, group);
-    Pack<Number, L>* matrix = packs<Number, L>(shared.fields) + constraint * FIELDS + OWN;
+    Pack<Number, L>* matrix = packs<Number, L>(shared.fields) + constraint * FIELDS + BLOCK;
     for (int d = 0; d < rows.size; ++d) {
         const Pack<Number, L> mass = inverse_mass[rows.list[d]];
         for (int r = 0; r < 3; ++r)
@@ -97,7 +97,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
             Pack* swept = own_fields + SWEPT;
             const Pack* rhs = own_fields + RHS;
             const Pack* compliance = own_fields + COMPLIANCE;
-            const Pack* own = own_fields + OWN;
+            const Pack* own = own_fields + BLOCK;
             const Pack* lengths = own_fields + LENGTHS;
             const Pack bound = own_fields[BOUND], is = own_fields[CLASS];
             Pack* moved = own_fields + CHANGE;

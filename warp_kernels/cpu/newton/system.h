@@ -294,10 +294,10 @@ BACKSWING_INLINE void keep_system(int group, int nv, bool with_upper, const Grou
     Integers kept;
     for (int n = 0; n < L; ++n) kept[n] = shared.moves.data[n] ? -1 : 0;
     for (int p = 0; p < nv; ++p) {
-        Integers& place = *reinterpret_cast<Integers*>(entry<char>(system.place, nv - 1 - p, group * L));
+        Integers& index = *reinterpret_cast<Integers*>(entry<char>(system.permutation, nv - 1 - p, group * L));
         Integers& start = *reinterpret_cast<Integers*>(entry<char>(system.first, p, group * L));
         const Integers here = p, there = begin[p];
-        place = kept ? here : place;
+        index = kept ? here : index;
         start = kept ? there : start;
         const int row = p * (p + 1) / 2;
         for (int q = begin[p]; q < p; ++q) {

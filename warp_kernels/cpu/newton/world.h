@@ -71,10 +71,10 @@ struct Envelope {
 // Extend the rows that one side of a constraint covers to begin at the index `least` or before.
 template <typename Number, typename Paths, typename System>
 BACKSWING_INLINE void reach(const Paths& paths, int tail, int least, const System& system, int world) {
-    const auto place = column(system.place, world), first = column(system.first, world);
+    const auto permutation = column(system.permutation, world), first = column(system.first, world);
     const Path path(paths, tail);
     for (int d = 0; d <= path.depth; ++d) {
-        int& own = first[place[path[d]]];
+        int& own = first[permutation[path[d]]];
         own = own < least ? own : least;
     }
 }
@@ -96,18 +96,18 @@ template <typename Number, typename Paths, typename System>
 BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, int there, const Paths& paths, int tail,
     int mate, const Mat33<Number>& slope, bool symmetric, const System& system, int world) {
     const Envelope<Number> rows(system, world);
-    const auto place = column(system.place, world);
+    const auto permutation = column(system.permutation, world);
     const auto row = column(row_array, world);
     const Path path(paths, tail), other(paths, mate);
-    const int least = place[mate];
+    const int least = permutation[mate];
     for (int e = 0; e <= path.depth; ++e) {
-        const int p = place[path[e]];
+        const int p = permutation[path[e]];
         // Indices descend along a path: from here on all are above the diagonal.
         if (p < least && symmetric) break;
         const Vec3<Number> push = wp::mul(row[here + e], slope);
         char* row_p = rows.lower + rows.row(p);
         for (int d = symmetric && here == there ? e : 0; d <= other.depth; ++d) {
-            const int q = place[other[d]];
+            const int q = permutation[other[d]];
             if (p < q && symmetric) continue;
             Number& entry = p < q ? rows.at(rows.upper + rows.row(q), p * rows.step) : rows.at(row_p, q * rows.step);
             entry -= wp::dot(push, row[there + d]);

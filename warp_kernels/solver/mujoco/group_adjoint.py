@@ -123,7 +123,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                         c, world, iterate.value[c, world], value_bar, problem
                     )
             for n in range(lanes):
-                a.keep_own(i, n, mat33(), shared)  # R doesn't depend on the rows
+                a.keep_block_bar(i, n, mat33(), shared)  # R doesn't depend on the rows
             geometry.rows_adjoint(
                 i, group, nv, trees, constraints, row_geometry, iterate.impulse, weight, shared, row_geometry_bar
             )

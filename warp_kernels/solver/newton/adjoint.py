@@ -159,10 +159,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         left = square
         for _attempt in range(2):
             for k in range(nv):
-                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
+                iterate.work[system.permutation[k, world], world] = iterate.residual[k, world]
             linear.solve_transposed(world, nv, system, iterate.work)
             for k in range(nv):
-                iterate.step[k, world] += iterate.work[system.place[k, world], world]
+                iterate.step[k, world] += iterate.work[system.permutation[k, world], world]
             left = system_residual(
                 world,
                 count,
@@ -266,7 +266,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         compliance_bar: wp.array2d(dtype=scalar),
-        own_bar: wp.array2d(dtype=mat33),
+        block_bar: wp.array2d(dtype=mat33),
         equalities_bar: Equalities,
         contact_resistance_bar: wp.array2d(dtype=vec2),
         regularisation_bar: wp.array2d(dtype=scalar),
@@ -277,7 +277,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         weight: D^-1 L'^-1 v+_bar.
         iterate: the solution, whose values are read; everything else is scratch.
         solver_iterations: systems solved for it; system holds the last one.
-        own_bar: adjoint of the effective inverse masses of a constraint's rows.
+        block_bar: adjoint of the effective inverse masses of a constraint's rows.
         further_value_bar: other contributions to the row values (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no
             rows without.
         adjoint_residual: residual of the solution relative to its right-hand side, kept if it exceeds the stored value.
@@ -339,7 +339,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                     i, kind, world, value, rhs_bar[i, world], bounds, regularisation, constraints, problem, compliance
                 )
                 compliance_bar[i, world] = resistance_bar[0]
-                own_bar[i, world] = law_adjoint.own_adjoint(
+                block_bar[i, world] = law_adjoint.block_adjoint(
                     i, kind, world, value, rhs_bar[i, world], resistance_bar, regularisation, constraints, problem,
                     equalities, equalities_bar, regularisation_bar,
                 )  # fmt: skip

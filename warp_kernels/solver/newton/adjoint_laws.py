@@ -111,7 +111,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         return epsilon * hard_bar / laws.row_count(kind)
 
     @wp.func
-    def own_adjoint(
+    def block_adjoint(
         constraint: int,
         kind: int,
         world: int,
@@ -142,5 +142,5 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         bound_adjoint=bound_adjoint,
         common_resistance_adjoint=common_resistance_adjoint,
         resistance_adjoint=resistance_adjoint,
-        own_adjoint=own_adjoint,
+        block_adjoint=block_adjoint,
     )

@@ -54,7 +54,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
             share = zero
             if is_contact(constraints.kind[i, world]):
                 if bounces.free[i, world] != zero:
-                    own = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
+                    own = products.diagonal_block(i, world, paths, constraints, problem.row, problem.inverse_mass)
                     share = one / (problem.row_stiffness[i, world][0] * own[0, 0])
                     value = problem.rhs[i, world]
                     problem.rhs[i, world] = vec3(value[0] * (one + share), value[1], value[2])
@@ -73,7 +73,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint in
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
-        own_bar: wp.array2d(dtype=mat33),
+        block_bar: wp.array2d(dtype=mat33),
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """Propagate the adjoint of the scaled values to R, a share of the mean of the rows' effective inverse masses,
@@ -92,7 +92,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
                 mean = epsilon * compliance_bar / laws.row_count(CONTACT)
                 if immovable.is_least(mobility, i, world, problem.least_inverse_mass, constraints):
                     mean = zero
-                own_bar[i, world] += wp.diag(vec3(mean - compliance_bar * share, mean, mean))
+                block_bar[i, world] += wp.diag(vec3(mean - compliance_bar * share, mean, mean))
                 common.add_at(regularisation_bar, world, 0, compliance_bar * mobility)
 
     return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)

@@ -33,17 +33,17 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     @wp.func
     def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
         """Factor the system and find the step (search direction). Return whether there is one."""
-        begin = parts.first_place(world, iterate)
+        begin = parts.first_index(world, iterate)
         least = linear.factorise(world, begin, nv, symmetric, system)
         if not least > singular:
             return False
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
+            iterate.work[system.permutation[k, world], world] = -iterate.residual[k, world]
         linear.solve(begin, nv, system, iterate.work, world)
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            iterate.step[k, world] = iterate.work[system.place[k, world], world]
+            iterate.step[k, world] = iterate.work[system.permutation[k, world], world]
         return True
 
     @wp.func
@@ -70,7 +70,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             largest = wp.max(
                 largest,
                 wp.abs(iterate.residual[k, world])
-                * wp.abs(linear.inverse_pivot(world, system.place[k, world], system)),
+                * wp.abs(linear.inverse_pivot(world, system.permutation[k, world], system)),
             )
         return largest
 

@@ -58,7 +58,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     @wp.func
     def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
         """Return the bounds on spinning and rolling friction of a contact, for its swept normal impulse."""
-        return problem.resistance[contact, world] * iterate.swept[contact, world][0]
+        return problem.resistance[contact, world] * iterate.sweep_impulse[contact, world][0]
 
     @wp.func
     def start(
@@ -77,15 +77,15 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             if afresh:
-                iterate.swept[i, world] = vec3()
+                iterate.sweep_impulse[i, world] = vec3()
                 if warm:
-                    iterate.swept[i, world] = problem.start[i, world]
+                    iterate.sweep_impulse[i, world] = problem.start[i, world]
             compliance = compliance_of(problem.row_stiffness[i, world])
-            own = wp.diag(vec3(compliance[0], compliance[1], compliance[1]))
-            own += products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
-            iterate.own[i, world] = own
+            block = wp.diag(vec3(compliance[0], compliance[1], compliance[1]))
+            block += products.diagonal_block(i, world, paths, constraints, problem.row, problem.inverse_mass)
+            iterate.block[i, world] = block
             iterate.row_compliance[i, world] = compliance
-            iterate.step_length[i, world] = f.step_lengths(own)
+            iterate.step_length[i, world] = f.step_lengths(block)
 
     @wp.func
     def harden(world: int, count: int, factor: scalar, problem: Problem, iterate: Iterate):
@@ -93,7 +93,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
-            iterate.swept[i, world] = iterate.impulse[i, world]
+            iterate.sweep_impulse[i, world] = iterate.impulse[i, world]
 
     @wp.func
     def find_motion(
@@ -105,7 +105,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             iterate.z[k, world] = zero
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            products.add_push(i, iterate.swept[i, world], world, paths, constraints, problem.row, iterate.z)
+            products.add_push(i, iterate.sweep_impulse[i, world], world, paths, constraints, problem.row, iterate.z)
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world]
@@ -114,20 +114,20 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def updated(i: int, world: int, value: vec3, constraints: Constraints, problem: Problem, iterate: Iterate):
         """Return a constraint's impulse after its update; value: of its rows, R included."""
         kind = constraints.kind[i, world]
-        old = iterate.swept[i, world]
-        own = iterate.own[i, world]
-        column = vec3(own[0, 0], own[1, 0], own[2, 0])
+        old = iterate.sweep_impulse[i, world]
+        block = iterate.block[i, world]
+        column = vec3(block[0, 0], block[1, 0], block[2, 0])
         scale = iterate.step_length[i, world]
         if problem.row_stiffness[i, world][0] == zero:
             return vec3()
         if is_one_sided(kind):
-            return f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
+            return f.contact_update(old, value, column, block[2, 1], scale, problem.bound[i, world])
         if is_in_interval(kind):
             return f.loss_update(old, value, scale, problem.bound[i, world])
         if follows_contact(kind):
             most = torsion_bounds(constraints.item[i, world], world, problem, iterate)
-            return f.torsion_update(old, value, column, own[2, 1], scale, most[0], most[1])
-        return f.equality_update(old, value, own)
+            return f.torsion_update(old, value, column, block[2, 1], scale, most[0], most[1])
+        return f.equality_update(old, value, block)
 
     @wp.func
     def sweep(
@@ -146,7 +146,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         square = zero
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            old = iterate.swept[i, world]
+            old = iterate.sweep_impulse[i, world]
             if not every and wp.dot(old, old) == zero:
                 continue
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
@@ -154,9 +154,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
             if wp.dot(change, change) > zero:
-                square += wp.dot(change, iterate.own[i, world] * change)
+                square += wp.dot(change, iterate.block[i, world] * change)
                 iterate.impulse[i, world] = change
-                iterate.swept[i, world] = new
+                iterate.sweep_impulse[i, world] = new
                 products.add_scaled_push(
                     i, change, world, paths, constraints, problem.row, problem.inverse_mass, iterate.z
                 )
@@ -196,7 +196,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 i = parts.constraint_of(n, world, iterate)
                 change = iterate.impulse[i, world]
                 along = beta * iterate.slip[i, world]
-                iterate.swept[i, world] = iterate.swept[i, world] + along
+                iterate.sweep_impulse[i, world] = iterate.sweep_impulse[i, world] + along
                 iterate.slip[i, world] = along + share * change
                 iterate.impulse[i, world] = vec3()
             for n in range(nv):
@@ -207,7 +207,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 iterate.z[k, world] = here + way
                 iterate.work[k, world] = here + way
         else:
-            impulses_go_on(count, beta, share, iterate.swept, iterate.slip, iterate.impulse, world)
+            impulses_go_on(count, beta, share, iterate.sweep_impulse, iterate.slip, iterate.impulse, world)
             motion_goes_on(nv, beta, share, iterate.z, iterate.step, iterate.work, world)
 
     @wp.func
@@ -258,24 +258,24 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         for others those at z.
         """
         value = vec3(at_z[0], at_z[1], at_z[2])
-        swept = iterate.swept[i, world]
-        held = -yielding(compliance, swept)
+        sweep_impulse = iterate.sweep_impulse[i, world]
+        held = -yielding(compliance, sweep_impulse)
         if is_one_sided(kind):
-            if swept[0] > zero:
+            if sweep_impulse[0] > zero:
                 value[0] = held[0]
             else:
                 value[0] = wp.max(value[0], zero)
         elif is_in_interval(kind):
-            if wp.abs(swept[0]) < problem.bound[i, world]:
+            if wp.abs(sweep_impulse[0]) < problem.bound[i, world]:
                 value[0] = held[0]
-        limit = problem.bound[i, world] * swept[0]
+        limit = problem.bound[i, world] * sweep_impulse[0]
         if follows_contact(kind):
             most = torsion_bounds(item, world, problem, iterate)
-            if wp.abs(swept[0]) < most[0]:
+            if wp.abs(sweep_impulse[0]) < most[0]:
                 value[0] = held[0]
             limit = most[1]
         if is_bounded_by_normal(kind):
-            if wp.length(vec2(swept[1], swept[2])) < scalar(SLIDES_FROM) * limit:
+            if wp.length(vec2(sweep_impulse[1], sweep_impulse[2])) < scalar(SLIDES_FROM) * limit:
                 value[1] = held[1]
                 value[2] = held[2]
         return value
@@ -298,7 +298,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         """Accept the swept impulses if Newton's method has found nothing better: they are within their bounds."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            iterate.impulse[i, world] = iterate.swept[i, world]
+            iterate.impulse[i, world] = iterate.sweep_impulse[i, world]
         implied_values(world, count, paths, constraints, problem, iterate)
 
     return SimpleNamespace(

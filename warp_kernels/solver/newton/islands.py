@@ -85,7 +85,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
         world = work.world
         i = parts.constraint_of(0, world, work.iterate)
         kind, item = work.constraints.kind[i, world], work.constraints.item[i, world]
-        mobility = products.own_mobility(
+        mobility = products.diagonal_block(
             i, world, work.paths, work.constraints, work.problem.row, work.problem.inverse_mass
         )
         for step in range(wp.min(iterations, SINGLE_STEPS)):

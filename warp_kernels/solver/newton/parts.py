@@ -51,7 +51,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
             return n
 
     @wp.func
-    def first_place(world: int, iterate: Iterate):
+    def first_index(world: int, iterate: Iterate):
         """Return the part's first index in the elimination order. Parts are contiguous."""
         if wp.static(divided):
             return iterate.part[DOFS, world]
@@ -67,7 +67,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
             return queue.shape[0]
 
     return SimpleNamespace(
-        constraint_of=constraint_of, dof_of=dof_of, tree_of=tree_of, first_place=first_place, tree_count=tree_count
+        constraint_of=constraint_of, dof_of=dof_of, tree_of=tree_of, first_index=first_index, tree_count=tree_count
     )
 
 
@@ -132,13 +132,13 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                     queued = spread(queued, 2, world, trees, constraints, couplings, system)
         else:
             system.queue[0, world] = parts.tree_of(0, world, iterate)
-        start = int(parts.first_place(world, iterate))
+        start = int(parts.first_index(world, iterate))
         for back in range(count):
             tree = system.queue[count - 1 - back, world]
             first = trees.tree_dof_start[tree]
             dofs = trees.tree_dof_start[tree + 1] - first
             for i in range(dofs):
-                system.place[first + i, world] = start + dofs - 1 - i
+                system.permutation[first + i, world] = start + dofs - 1 - i
             start += dofs
 
     return SimpleNamespace(order=order)

@@ -1,9 +1,9 @@
 """Adjoint of R, a share of each constraint's own effective inverse masses, in its rows and in the mass matrix.
 
-With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the symmetric adjoint of its effective inverse masses Z
+With M = L' D L, rows Z = J L^-1 of a constraint and block_bar, the symmetric adjoint of its effective inverse masses Z
 D^-1 Z',
 
-    G = 2 own_bar Z D^-1 L'^-1    is the adjoint of J,    -Z' G    of L at ancestors,    -Z' own_bar Z / D^2    of D,
+    G = 2 block_bar Z D^-1 L'^-1    is the adjoint of J,    -Z' G    of L at ancestors,    -Z' block_bar Z / D^2    of D,
 
 all of it along the constraint's paths only. The adjoints of L and D are propagated through the factorisation, from the
 roots to the leaves.
@@ -22,21 +22,21 @@ from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"own_adjoint_kernels": [(True,), (False,)]}
+VARIANTS = {"regularisation_adjoint_kernels": [(True,), (False,)]}
 
 
 @functools.cache
-def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
+def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
     """Return the kernel for one precision, one thread per world; if not ``whole``, without
     :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and propagates them through the factorisation.
     """
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
-    name = "newton.own_adjoint" if whole else "newton.own_adjoint_groups"
-    module = kernel_module(name, scalar, headers=("newton/own_adjoint.h",))
+    name = "newton.regularisation_adjoint" if whole else "newton.regularisation_adjoint_groups"
+    module = kernel_module(name, scalar, headers=("newton/regularisation_adjoint.h",))
 
-    native = Native(scalar, 1, "own_adjoint")
+    native = Native(scalar, 1, "regularisation_adjoint")
 
     @native.func_native()
     def take_above(
@@ -93,10 +93,10 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         constraints: Constraints,
         couplings: Couplings,
-        own_bar: mat33,
+        block_bar: mat33,
         coupled_response: wp.array2d(dtype=vec3),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+        solver_mass_bar: wp.array2d(dtype=scalar),
+        solver_mass_bar_diagonal: wp.array2d(dtype=scalar),
     ):
         """Compute G along the path of one side, and the adjoints of L and D where it is ``new``, from that depth on."""
         tail = constraints.tail[2 * constraint + side, world]
@@ -106,10 +106,10 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         for d in range(paths.dof_depth[tail] + 1):
             k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
             z = products.whole_entry(constraint, side, d, world, paths, constraints, row)
-            response = scalar(2.0) * factor_d[k, world] * (own_bar * z)
+            response = scalar(2.0) * factor_d[k, world] * (block_bar * z)
             if d >= new:
-                own_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
-            response -= take_above(paths, k, at, z, d >= new, factor_l, coupled_response, own_mass_bar, world)
+                solver_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
+            response -= take_above(paths, k, at, z, d >= new, factor_l, coupled_response, solver_mass_bar, world)
             coupled_response[at + k, world] = response
 
     @wp.func
@@ -142,8 +142,12 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
                 pivot_bar -= bar * factor_l[first + d, world]
             mass_bar_diagonal[k, world] = pivot_bar
 
-    @wp.kernel(name="own_adjoint" if whole else "own_adjoint_of_constraints", module=module, enable_backward=False)
-    def own_adjoint(
+    @wp.kernel(
+        name="regularisation_adjoint" if whole else "regularisation_adjoint_of_constraints",
+        module=module,
+        enable_backward=False,
+    )
+    def regularisation_adjoint(
         # Model
         paths: Paths,
         trees: TreeDofs,
@@ -154,21 +158,21 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
         # Adjoint in
-        own_bar: wp.array2d(dtype=mat33),
+        block_bar: wp.array2d(dtype=mat33),
         # Adjoint out
         coupled_response: wp.array2d(dtype=vec3),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+        solver_mass_bar: wp.array2d(dtype=scalar),
+        solver_mass_bar_diagonal: wp.array2d(dtype=scalar),
     ):
-        """Compute the adjoint of R. coupled_response: G, at the degrees of freedom of both paths. own_mass_bar: packed,
+        """Compute the adjoint of R. coupled_response: G, at the degrees of freedom of both paths. solver_mass_bar: packed,
         and its diagonal, of the mass matrix.
         """
         world = wp.tid()
         if wp.static(whole):
-            for at in range(own_mass_bar.shape[0]):
-                own_mass_bar[at, world] = scalar(0.0)
-            for k in range(own_mass_bar_diagonal.shape[0]):
-                own_mass_bar_diagonal[k, world] = scalar(0.0)
+            for at in range(solver_mass_bar.shape[0]):
+                solver_mass_bar[at, world] = scalar(0.0)
+            for k in range(solver_mass_bar_diagonal.shape[0]):
+                solver_mass_bar_diagonal[k, world] = scalar(0.0)
         count = constraints.count[world]
         for constraint in range(count):
             new = int(0)
@@ -186,14 +190,14 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
                         row,
                         constraints,
                         couplings,
-                        own_bar[constraint, world],
+                        block_bar[constraint, world],
                         coupled_response,
-                        own_mass_bar,
-                        own_mass_bar_diagonal,
+                        solver_mass_bar,
+                        solver_mass_bar_diagonal,
                     )
                 new = shared_length(constraint, world, paths, constraints)
         if wp.static(whole):
             if count > 0:
-                factorisation_adjoint(world, paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal)
+                factorisation_adjoint(world, paths, factor_l, factor_d, solver_mass_bar, solver_mass_bar_diagonal)
 
-    return SimpleNamespace(module=module, own_adjoint=own_adjoint)
+    return SimpleNamespace(module=module, regularisation_adjoint=regularisation_adjoint)

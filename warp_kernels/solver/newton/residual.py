@@ -155,7 +155,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         if wp.static(smoothed):
             mass = problem.row_inverse_mass[constraint, world]
             held = problem.held_share[constraint, world]
-            return smoothing.slope(kind, value, stiffness, bounds, held, mass, problem.reach)
+            return smoothing.slope(kind, value, stiffness, bounds, held, mass, problem.smoothing_velocity)
         else:
             return laws.slope(kind, value, stiffness, bounds)
 
@@ -168,7 +168,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         stiffness = problem.row_stiffness[constraint, world]
         if wp.static(smoothed):
             mass = problem.row_inverse_mass[constraint, world]
-            return smoothing.bound_slope(kind, value, stiffness, bounds, share, mass, problem.reach)
+            return smoothing.bound_slope(kind, value, stiffness, bounds, share, mass, problem.smoothing_velocity)
         else:
             return laws.bound_slope(kind, value, stiffness, bounds, share)
 
@@ -324,7 +324,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] += products.row_product(i, world, paths, constraints, problem.row, iterate.step)
-            iterate.swept[i, world] = linear_impulse(i, world, constraints, problem, iterate)
+            iterate.sweep_impulse[i, world] = linear_impulse(i, world, constraints, problem, iterate)
 
     @wp.func
     def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):

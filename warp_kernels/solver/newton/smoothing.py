@@ -4,12 +4,12 @@ sticking and sliding.
 A contact with the value r > 0 after the step has no impulse and contributes nothing to the gradient. Its smoothed
 derivative is that of a contact that stops a share of its velocity u: in a step of the time h
 
-    p = exp(-r / reach) h (RATE - u / kappa),   reach = kappa / h,   0 <= p <= 1,
+    p = exp(-r / smoothing_velocity) h (RATE - u / kappa),   smoothing_velocity = kappa / h,   0 <= p <= 1,
 
 so that an approaching body transfers 1 - exp(-1) of its velocity over all steps, most of it within kappa of the touch,
 and the rest at the touch itself. RATE is for bodies that rest nearby. A gap that grows faster has no such share: it
 would attract what has been pushed away. An active contact has its exact derivative. Sticking friction releases the
-share ``exp(-m / reach) / 2``, where m is the margin until it slides; sliding friction has its exact derivative. A row
+share ``exp(-m / smoothing_velocity) / 2``, where m is the margin until it slides; sliding friction has its exact derivative. A row
 that stops the share p of its velocity has the compliance ``(W + R) / p - W``, W being its effective inverse mass.
 
 The distance d adds d / h to r; its adjoint is scaled by p / 4: a gap then follows ``u+ = (1 - p) u - p^2 d / (4 h)``,
@@ -38,7 +38,7 @@ RATE = 1.0  # [1/s]
 def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
     """Return the Warp functions for one precision and friction model, in addition to those of the laws.
 
-    ``held``: the share of its velocity that a contact or limit stops along its first row; ``mass``: W; ``reach`` in
+    ``held``: the share of its velocity that a contact or limit stops along its first row; ``mass``: W; ``smoothing_velocity`` in
     m/s.
     """
     t = warp_types(scalar)
@@ -52,21 +52,23 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return stiffness * share / (one + mass * stiffness * (one - share))
 
     @wp.func
-    def holding_share(size: scalar, stiffness: scalar, limit: scalar, mass: scalar, reach: scalar):
+    def holding_share(size: scalar, stiffness: scalar, limit: scalar, mass: scalar, smoothing_velocity: scalar):
         """Return the share of its velocity that friction stops, at a slip of ``size``."""
         if size * stiffness > limit:
             return zero
-        return one - half * wp.exp(-mass * (limit - size * stiffness) / reach)
+        return one - half * wp.exp(-mass * (limit - size * stiffness) / smoothing_velocity)
 
     @wp.func
-    def slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
+    def slope(
+        kind: int, r: vec3, stiffness: vec2, bounds: vec2, held: scalar, mass: scalar, smoothing_velocity: scalar
+    ):
         """Return ``slope`` of the smoothed law."""
         result = laws.slope(kind, r, stiffness, bounds)
         if is_one_sided(kind):
             result[0, 0] = -response(stiffness[0], mass, held)
             if bounds[0] > zero:
                 size = wp.length(vec2(r[1], r[2]))
-                share = holding_share(size, stiffness[1], bounds[0], mass, reach)
+                share = holding_share(size, stiffness[1], bounds[0], mass, smoothing_velocity)
                 sticks = response(stiffness[1], mass, share)
                 slides = zero
                 along = vec2()
@@ -81,7 +83,9 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return result
 
     @wp.func
-    def bound_slope(kind: int, r: vec3, stiffness: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
+    def bound_slope(
+        kind: int, r: vec3, stiffness: vec2, bounds: vec2, share: vec2, mass: scalar, smoothing_velocity: scalar
+    ):
         """Return ``bound_slope`` of the smoothed law."""
         result = laws.bound_slope(kind, r, stiffness, bounds, share)
         if is_one_sided(kind):
@@ -89,7 +93,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
             result = vec3()
             if bounds[0] > zero and size > zero:
                 used = wp.min(one, size * stiffness[1] / bounds[0])
-                lets_go = one - holding_share(size, stiffness[1], bounds[0], mass, reach)
+                lets_go = one - holding_share(size, stiffness[1], bounds[0], mass, smoothing_velocity)
                 sliding = share[0] * used * lets_go / size
                 result = vec3(zero, -sliding * r[1], -sliding * r[2])
         return result
@@ -164,9 +168,9 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
             r = iterate.value[i, world][0]
             if is_one_sided(constraints.kind[i, world]) and r >= zero:
                 velocity = products.row_product(i, world, paths, constraints, problem.row, iterate.work)[0]
-                # h u / kappa is u / reach.
-                meets = wp.clamp(dt * scalar(RATE) - velocity / problem.reach, zero, one)
-                held = meets * wp.exp(-r / problem.reach)
+                # h u / kappa is u / smoothing_velocity.
+                meets = wp.clamp(dt * scalar(RATE) - velocity / problem.smoothing_velocity, zero, one)
+                held = meets * wp.exp(-r / problem.smoothing_velocity)
                 passed = scalar(0.25) * held
             held_share[i, world] = held
             distance_share[i, world] = passed

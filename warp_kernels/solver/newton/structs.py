@@ -37,7 +37,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
                 without them.
             row_inverse_mass: W, the mean effective inverse mass of a constraint's rows, for smoothed gradients only
                 [nc, world].
-            reach: of the smoothed laws, m/s.
+            smoothing_velocity: of the smoothed laws, m/s.
             start: impulses of the previous step, with which sweeps begin [nc, world]; no rows without a warm start.
         """
 
@@ -51,7 +51,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         least_inverse_mass: wp.array(dtype=scalar)
         held_share: wp.array2d(dtype=scalar)
         row_inverse_mass: wp.array2d(dtype=scalar)
-        reach: scalar
+        smoothing_velocity: scalar
         start: wp.array2d(dtype=t.vec3)
 
     @wp.struct
@@ -67,8 +67,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             slip: change of the values by the whole step [nc, world].
             impulse: constraint law at the values [nc, world].
             held: normal impulses that bound friction in a convex round [nc, world].
-            swept: impulses of Gauss-Seidel [nc, world].
-            own: matrix of each constraint alone, R included [nc, world].
+            sweep_impulse: impulses of Gauss-Seidel [nc, world].
+            block: diagonal block of the Delassus matrix of each constraint, plus R [nc, world].
             row_compliance: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
             part: start of the current part in the lists below, see :mod:`warp_kernels.solver.newton.parts` [7, world];
@@ -86,8 +86,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         slip: wp.array2d(dtype=t.vec3)
         impulse: wp.array2d(dtype=t.vec3)
         held: wp.array2d(dtype=scalar)
-        swept: wp.array2d(dtype=t.vec3)
-        own: wp.array2d(dtype=t.mat33)
+        sweep_impulse: wp.array2d(dtype=t.vec3)
+        block: wp.array2d(dtype=t.mat33)
         row_compliance: wp.array2d(dtype=t.vec2)
         step_length: wp.array2d(dtype=t.vec3)
         part: wp.array2d(dtype=int)
@@ -166,7 +166,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             active: 1 for the active constraints, which are in it [nc, world].
-            place: permutation, index of each degree of freedom in elimination order [nv, world].
+            permutation: index of each degree of freedom in elimination order [nv, world].
             queue: trees, connected ones near each other [num_trees, world].
             tree_mark: scratch [num_trees, world].
             first: index of the first entry of each row, and of each column [nv, world].
@@ -178,7 +178,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         """
 
         active: wp.array2d(dtype=int)
-        place: wp.array2d(dtype=int)
+        permutation: wp.array2d(dtype=int)
         queue: wp.array2d(dtype=int)
         tree_mark: wp.array2d(dtype=int)
         first: wp.array2d(dtype=int)

@@ -79,7 +79,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, iterate: Iterate, system: System
     ):
         """Find the start of each row: the first index that one of its constraints in the system covers."""
-        begin = parts.first_place(world, iterate)
+        begin = parts.first_index(world, iterate)
         for p in range(begin, begin + nv):
             system.first[p, world] = p
         for n in range(count):
@@ -91,7 +91,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
                     # Indices descend from the root to the tail.
-                    least = wp.min(least, system.place[tail, world])
+                    least = wp.min(least, system.permutation[tail, world])
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
@@ -113,7 +113,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         """Set the system to D. Entries above the diagonal of a symmetric system aren't read."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            p = system.place[k, world]
+            p = system.permutation[k, world]
             begin = entry(world, p, system.first[p, world], system)
             diagonal = entry(world, p, p, system)
             clear_row(system.lower, begin, diagonal - begin, world)
@@ -124,9 +124,9 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     @wp.func
     def keep_masses(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
         """Set the part's system to D, and factor it."""
-        begin = parts.first_place(world, iterate)
+        begin = parts.first_index(world, iterate)
         for n in range(nv):
-            system.place[parts.dof_of(n, world, iterate), world] = begin + n
+            system.permutation[parts.dof_of(n, world, iterate), world] = begin + n
             system.first[begin + n, world] = begin + n
         pack_part(world, begin, nv, iterate, system)
         for n in range(nv):
@@ -208,11 +208,11 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @native.func_native()
     def solve(begin: int, nv: int, system: System, x: wp.array2d(dtype=scalar), world: int):
-        """Solve in place: x := (L U)^-1 x, x in elimination order, of which nv from ``begin`` on count."""
+        """Solve in permutation: x := (L U)^-1 x, x in elimination order, of which nv from ``begin`` on count."""
 
     @wp.func
     def solve_transposed(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
-        """Solve in place: x := (L U)'^-1 x, x in elimination order. Written out, it takes fewer registers of a GPU than
+        """Solve in permutation: x := (L U)'^-1 x, x in elimination order. Written out, it takes fewer registers of a GPU than
         with the functions above.
         """
         for p in range(nv):

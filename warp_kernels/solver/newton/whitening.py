@@ -163,8 +163,8 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         epsilon_bar += k_bar * total / scalar(3.0)
         common.add_at(regularisation_bar, world, 0, epsilon_bar)
         across = wp.outer(error_bar, error)
-        own_bar = (half * k) * (across + wp.transpose(across))
-        own_bar += (k_bar * epsilon / scalar(3.0)) * wp.identity(n=3, dtype=scalar)
-        return epsilon * resistance_bar + wp.transpose(inverse) * own_bar * inverse
+        block_bar = (half * k) * (across + wp.transpose(across))
+        block_bar += (k_bar * epsilon / scalar(3.0)) * wp.identity(n=3, dtype=scalar)
+        return epsilon * resistance_bar + wp.transpose(inverse) * block_bar * inverse
 
     return SimpleNamespace(whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint)

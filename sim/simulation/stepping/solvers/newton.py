@@ -23,7 +23,7 @@ from warp_kernels.solver.newton.group.structs import KEEPS_ALL, MOST_DOFS, group
 from warp_kernels.solver.newton.islands import newton_island_kernels
 from warp_kernels.solver.newton.one_world import work_struct
 from warp_kernels.solver.newton.parts import PART_ROWS
-from warp_kernels.solver.newton.regularisation_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.regularisation_adjoint import regularisation_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.newton.structs import newton_structs
@@ -58,8 +58,8 @@ class NewtonArrays:
         self.iterate: Any = fill(
             structs.Iterate,
             **{name: whole(nv, model.scalar) for name in ("z", "residual", "step", "work")},
-            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
-            own=worlds_last(constraints, t.mat33),
+            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "sweep_impulse", "step_length")},
+            block=worlds_last(constraints, t.mat33),
             row_compliance=worlds_last(constraints, t.vec2),
             held=worlds_last(constraints, model.scalar),
             part=worlds_last(PART_ROWS if divided else 0, wp.int32),
@@ -77,7 +77,7 @@ class NewtonArrays:
         self.system: Any = fill(
             structs.System,
             active=worlds_last(constraints, wp.int32),
-            **{name: whole(nv, wp.int32) for name in ("place", "first")},
+            **{name: whole(nv, wp.int32) for name in ("permutation", "first")},
             **{name: worlds_last(model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             row_start=self._row_starts(nv),
             is_packed=wp.ones(self._worlds, dtype=wp.int32, device=self._device),
@@ -114,13 +114,13 @@ class Newton(ConstraintSolver):
         shared: scratch memory that lane groups use one after the other; absent without.
         held_share, row_inverse_mass: for smoothed gradients; empty without.
         further_value_bar: additional adjoint of row values; empty without noslip sweeps.
-        own_bar: adjoint of the inverse masses of each constraint's rows, from which R is computed.
+        block_bar: adjoint of the inverse masses of each constraint's rows, from which R is computed.
     """
 
     # Whether worlds are divided into islands of bodies that constraints couple.
     has_islands = False
     shared: Any
-    own_bar: wp.array
+    block_bar: wp.array
     further_value_bar: wp.array
 
     def __init__(self, step: Workspace):
@@ -153,7 +153,7 @@ class Newton(ConstraintSolver):
             least_inverse_mass=rows.least_inverse_mass,
             held_share=self.held_share,
             row_inverse_mass=self.row_inverse_mass,
-            reach=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
+            smoothing_velocity=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
             start=step.warm_start.start,
         )
 
@@ -166,7 +166,7 @@ class Newton(ConstraintSolver):
                 self._step.worlds_last(self._step.max_constraints) for _ in range(3)
             )
         own = 0 if self.adjoint_by_groups else self._step.max_constraints
-        self.own_bar = self._step.worlds_last(own, self._step.device_model.types.mat33)
+        self.block_bar = self._step.worlds_last(own, self._step.device_model.types.mat33)
         if self._rows_respond:
             self.coupled_response = self._responses()
 
@@ -184,10 +184,10 @@ class Newton(ConstraintSolver):
         if step.impulses.by_groups:
             along = impulse_group_kernels(step.scalar, step.groups.lanes)
             step.launch(along.clear_mass_bars, step.groups.num_groups)
-            step.launch(own_adjoint_kernels(step.scalar, False).own_adjoint, step.num_worlds)
+            step.launch(regularisation_adjoint_kernels(step.scalar, False).regularisation_adjoint, step.num_worlds)
             step.launch(along.factorisation_adjoints, step.groups.num_groups)
         else:
-            step.launch(own_adjoint_kernels(step.scalar).own_adjoint, step.num_worlds)
+            step.launch(regularisation_adjoint_kernels(step.scalar).regularisation_adjoint, step.num_worlds)
 
     @property
     def _work(self) -> Any:

@@ -72,13 +72,13 @@ class PgsOfSweeps(Pgs):
     Attributes:
         first_sweep: first sweep of the backward pass.
         value_bar_history: scratch.
-        own_bar, matrix_bar: adjoints of the matrix's diagonal blocks, and of all blocks.
+        block_bar, matrix_bar: adjoints of the matrix's diagonal blocks, and of all blocks.
         scale_bar: adjoints of the step lengths.
     """
 
     first_sweep: wp.array
     value_bar_history: wp.array
-    own_bar: wp.array
+    block_bar: wp.array
     scale_bar: wp.array
     matrix_bar: wp.array
 
@@ -91,7 +91,7 @@ class PgsOfSweeps(Pgs):
             step.worlds_last(histories, t.vec3) for _ in range(3)
         )
         self.first_sweep = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
-        self.own_bar = step.worlds_last(step.max_constraints, t.mat33)
+        self.block_bar = step.worlds_last(step.max_constraints, t.mat33)
         self.scale_bar = step.worlds_last(step.max_constraints, t.vec3)
         self.matrix_bar = step.worlds_last(step.constraint_stage.max_couplings, t.mat33)
         self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))

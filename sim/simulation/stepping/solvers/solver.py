@@ -12,7 +12,7 @@ class ConstraintSolver(Stage):
 
     A solver computes impulses from the rows, right-hand sides and bounds of constraints. Its adjoint propagates the
     adjoint of the impulses and ``weight`` (M^-1 times the adjoint of the velocity) to right-hand sides, bounds,
-    compliance and, by ``own_bar`` or ``coupled_response``, to the inputs of the problem's matrix.
+    compliance and, by ``block_bar`` or ``coupled_response``, to the inputs of the problem's matrix.
 
     Args:
         step: workspace of the step.

@@ -25,7 +25,7 @@ class FreeDynamics(Stage):
         factor_d, factor_l: the factors [entry, ...].
         response: scratch of products with the inverse of the mass matrix [dof, ...].
         mass_bar, mass_bar_diagonal: adjoint of the mass matrix, off its diagonal and on it.
-        own_mass_bar, own_mass_bar_diagonal: contribution of regularisation; without rows if that is constant.
+        solver_mass_bar, solver_mass_bar_diagonal: contribution of regularisation; without rows if that is constant.
         composite: scratch of the mass matrix's adjoint.
         motion_weight: direction in which inverse dynamics is differentiated [world, dof].
         motion_scratch: scratch of that adjoint.
@@ -33,8 +33,8 @@ class FreeDynamics(Stage):
 
     mass_bar: Twin
     mass_bar_diagonal: Twin
-    own_mass_bar: Twin
-    own_mass_bar_diagonal: Twin
+    solver_mass_bar: Twin
+    solver_mass_bar_diagonal: Twin
     composite: wp.array
     motion_weight: wp.array
     motion_scratch: tuple[wp.array, ...]
@@ -58,8 +58,8 @@ class FreeDynamics(Stage):
         self.motion_scratch = tuple(groups.of_groups(links, groups.types.spatial) for _ in range(3))
         self.motion_weight = wp.zeros_like(step.qd, requires_grad=False)
         own = int(step.newton and step.max_constraints > 0 and not step.by_mujoco)
-        self.own_mass_bar = groups.scalars(own * self._entries)
-        self.own_mass_bar_diagonal = groups.scalars(own * step.model.nv)
+        self.solver_mass_bar = groups.scalars(own * self._entries)
+        self.solver_mass_bar_diagonal = groups.scalars(own * step.model.nv)
         self.mass_bar, self.mass_bar_diagonal = groups.scalars(self._entries), groups.scalars(step.model.nv)
         self.composite = groups.of_groups(links, groups.types.inertia)
 

@@ -63,13 +63,13 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
                 shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
 
     @wp.func
-    def keep_own(i: int, n: int, own: mat33, shared: Group):
+    def keep_block_bar(i: int, n: int, own: mat33, shared: Group):
         """Store the adjoint of the effective inverse masses of the rows in slot i of one world."""
         for r in range(3):
-            shared.fields[(i * FIELDS + kept.OWN_BAR + r) * lanes + n] = own[r, r]
-        shared.fields[(i * FIELDS + kept.OWN_BAR + 3) * lanes + n] = own[0, 1]
-        shared.fields[(i * FIELDS + kept.OWN_BAR + 4) * lanes + n] = own[0, 2]
-        shared.fields[(i * FIELDS + kept.OWN_BAR + 5) * lanes + n] = own[1, 2]
+            shared.fields[(i * FIELDS + kept.BLOCK_BAR + r) * lanes + n] = own[r, r]
+        shared.fields[(i * FIELDS + kept.BLOCK_BAR + 3) * lanes + n] = own[0, 1]
+        shared.fields[(i * FIELDS + kept.BLOCK_BAR + 4) * lanes + n] = own[0, 2]
+        shared.fields[(i * FIELDS + kept.BLOCK_BAR + 5) * lanes + n] = own[1, 2]
 
     @wp.func
     def find_residual(
@@ -159,7 +159,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             attempt += 1
             again = is_left(shared)
 
-    return SimpleNamespace(get=get, keep_further=keep_further, keep_own=keep_own, solve=solve)
+    return SimpleNamespace(get=get, keep_further=keep_further, keep_block_bar=keep_block_bar, solve=solve)
 
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -222,7 +222,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             c, kind, world, value, value_bar, bounds, regularisation, constraints, problem, compliance
         )
         rows_bar.compliance[c, world] = resistance_bar[0]
-        return law_adjoint.own_adjoint(
+        return law_adjoint.block_adjoint(
             c, kind, world, value, value_bar, resistance_bar, regularisation, constraints, problem, equalities,
             equalities_bar, regularisation_bar,
         )  # fmt: skip
@@ -274,8 +274,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         rows_bar: Rows,
         regularisation_bar: wp.array2d(dtype=scalar),
         coupled_response: wp.array2d(dtype=vec3),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+        solver_mass_bar: wp.array2d(dtype=scalar),
+        solver_mass_bar_diagonal: wp.array2d(dtype=scalar),
         row_geometry_bar: Geometry,
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
@@ -286,7 +286,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         work: the solution, whose values and impulses are read; the rest of its iterate is scratch.
         coupled_response: G of the constraints of joints or tendons, whose rows are not made from link velocities; no
             rows without.
-        own_mass_bar: adjoints of L and of D.
+        solver_mass_bar: adjoints of L and of D.
         """
         group = wp.tid()
         constraints = work.constraints
@@ -295,7 +295,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         shared = work.shared
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
-        linear.clear_mass_bars(group, own_mass_bar, own_mass_bar_diagonal)
+        linear.clear_mass_bars(group, solver_mass_bar, solver_mass_bar_diagonal)
         most = int(0)
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
@@ -340,9 +340,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                         c, i, n, world, work.regularisation, constraints, problem, compliance, iterate, equalities,
                         equalities_bar, shared, rows_bar, regularisation_bar,
                     )  # fmt: skip
-                a.keep_own(i, n, own, shared)
+                a.keep_block_bar(i, n, own, shared)
             linear.find_own_response(
-                i, group, nv, paths, factor_l, problem.inverse_mass, shared, own_mass_bar, own_mass_bar_diagonal
+                i, group, nv, paths, factor_l, problem.inverse_mass, shared, solver_mass_bar, solver_mass_bar_diagonal
             )
             if coupled_response.shape[0] > 0:
                 for n in range(worlds):

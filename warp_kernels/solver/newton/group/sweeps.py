@@ -17,7 +17,7 @@ from warp_kernels.solver.newton.group.structs import group_structs
 # As in ``sweeps.h``. Per-constraint data of the sweeps, [constraint, FIELDS, L]: swept impulses, values without
 # impulses, R of the first row and of the others, the constraint's own matrix row by row, step lengths, bound, the
 # class, see CLASSES, the direction along which the impulses move between sweeps, and their change in the last one.
-SWEPT, RHS, COMPLIANCE, OWN, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
+SWEPT, RHS, COMPLIANCE, BLOCK, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
 # A world has no constraint with this index, or an immovable one; one with friction or a unilateral one; one with a
 # bound on both sides; rows without bounds.
 NONE, PUSHES, BOUNDED, UNBOUNDED = 0, 1, 2, 3
@@ -31,7 +31,7 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     native = Native(scalar, lanes, "newton::sweeps")
 
     @native.func_native()
-    def add_own(constraint: int, group: int, nv: int, inverse_mass: of_worlds, shared: Group):
+    def add_block(constraint: int, group: int, nv: int, inverse_mass: of_worlds, shared: Group):
         """Add a constraint's own matrix to ``fields``."""
 
     @native.func_native()
@@ -42,4 +42,4 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     def sweep_constraints(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):
         """Sweep each world ``number`` times. ``velocity``: scratch."""
 
-    return SimpleNamespace(add_own=add_own, find_motions=find_motions, sweep_constraints=sweep_constraints)
+    return SimpleNamespace(add_block=add_block, find_motions=find_motions, sweep_constraints=sweep_constraints)

@@ -73,7 +73,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             at = i * kept.FIELDS * lanes
             for n in range(kept.FIELDS * lanes):
                 work.shared.fields[at + n] = zero
-            together_own = at + kept.OWN * lanes
+            first_block = at + kept.BLOCK * lanes
             for n in range(lanes):
                 world = work.group * lanes + n
                 if has(i, world, work.constraints):
@@ -84,9 +84,9 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         work.shared.fields[at + (kept.RHS + r) * lanes + n] = rhs[r]
                     work.shared.fields[at + kept.COMPLIANCE * lanes + n] = compliance[0]
                     work.shared.fields[at + (kept.COMPLIANCE + 1) * lanes + n] = compliance[1]
-                    work.shared.fields[together_own + n] = compliance[0]
-                    work.shared.fields[together_own + 4 * lanes + n] = compliance[1]
-                    work.shared.fields[together_own + 8 * lanes + n] = compliance[1]
+                    work.shared.fields[first_block + n] = compliance[0]
+                    work.shared.fields[first_block + 4 * lanes + n] = compliance[1]
+                    work.shared.fields[first_block + 8 * lanes + n] = compliance[1]
                     work.shared.fields[at + kept.BOUND * lanes + n] = work.problem.bound[i, world]
                     if work.problem.row_stiffness[i, world][0] != zero:
                         kind = work.constraints.kind[i, world]
@@ -96,12 +96,12 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         elif is_in_interval(kind):
                             what = int(kept.BOUNDED)
                         work.shared.fields[at + kept.CLASS * lanes + n] = scalar(what)
-            sweeps.add_own(i, work.group, work.nv, work.problem.inverse_mass, work.shared)
+            sweeps.add_block(i, work.group, work.nv, work.problem.inverse_mass, work.shared)
             for n in range(lanes):
                 own = mat33()
                 for r in range(3):
                     for c in range(3):
-                        own[r, c] = work.shared.fields[together_own + (3 * r + c) * lanes + n]
+                        own[r, c] = work.shared.fields[first_block + (3 * r + c) * lanes + n]
                 lengths = single.step_lengths(own)
                 for r in range(3):
                     work.shared.fields[at + (kept.LENGTHS + r) * lanes + n] = lengths[r]
@@ -117,7 +117,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             for n in range(lanes):
                 world = work.group * lanes + n
                 if work.shared.number[n] > 0 and has(i, world, work.constraints):
-                    work.iterate.swept[i, world] = vec3(
+                    work.iterate.sweep_impulse[i, world] = vec3(
                         work.shared.fields[at + n],
                         work.shared.fields[at + lanes + n],
                         work.shared.fields[at + 2 * lanes + n],

@@ -114,7 +114,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 # As in ``adjoint_system.h``. Fields of :class:`Group` that the backward pass keeps of a constraint: s, the adjoints of
 # row values, the adjoint of the impulses except that from the next velocity, and the adjoint of the effective inverse
 # masses of its rows (xx, yy, zz, xy, xz, yz).
-S, RHS_BAR, FURTHER, OWN_BAR = 0, 3, 6, 9
+S, RHS_BAR, FURTHER, BLOCK_BAR = 0, 3, 6, 9
 
 
 @functools.cache
@@ -171,7 +171,7 @@ def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> Simple
         """Multiply the weights by L^-1."""
 
     @native.func_native()
-    def clear_mass_bars(group: int, own_mass_bar: of_worlds, own_mass_bar_diagonal: of_worlds):
+    def clear_mass_bars(group: int, solver_mass_bar: of_worlds, solver_mass_bar_diagonal: of_worlds):
         """Set to zero the arrays that contributions are added to."""
 
     @native.func_native()
@@ -183,8 +183,8 @@ def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> Simple
         factor_l: of_worlds,
         inverse_mass: of_worlds,
         shared: Group,
-        own_mass_bar: of_worlds,
-        own_mass_bar_diagonal: of_worlds,
+        solver_mass_bar: of_worlds,
+        solver_mass_bar_diagonal: of_worlds,
     ):
         """Compute G of a constraint, ``response``, and add its part of the adjoints of L and D."""
 

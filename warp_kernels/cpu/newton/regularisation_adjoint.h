@@ -4,7 +4,7 @@
 
 #include "../constraints/rows.h"
 
-namespace backswing::own_adjoint {
+namespace backswing::regularisation_adjoint {
 
 // Multiply the row of L of degree of freedom k by the responses above it, which begin at `at`. If `is_new`, subtract z
 // times the responses from that row's adjoint.
@@ -42,4 +42,4 @@ BACKSWING_INLINE Number take_pairs(int first, int pair, int count, Number weight
     return total;
 }
 
-} // namespace backswing::own_adjoint
+} // namespace backswing::regularisation_adjoint
