@@ -108,7 +108,7 @@ def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wp, "empty", poisoned)
     new_rows = host_memory.new_rows
 
-    def poisoned_rows(*arguments: Any) -> host_memory.Rows:
+    def poisoned_rows(*arguments: Any) -> host_memory.AnyArray:
         made = new_rows(*arguments)
         poison(made)
         return made
@@ -153,7 +153,7 @@ def every_array(step: Any) -> Iterator[tuple[str, wp.array]]:
         yield from ((name, array) for name, array in fields.items() if isinstance(array, wp.array))
 
 
-def poison(array: host_memory.Rows) -> None:
+def poison(array: host_memory.AnyArray) -> None:
     """Fill an array on the CPU with NaN or large numbers."""
     if array.size and array.device.is_cpu:
         values = array.numpy()

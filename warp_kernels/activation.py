@@ -202,7 +202,8 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
-        carried_act: wp.array2d(dtype=scalar),
+        # Adjoint in
+        accumulated_act_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         act_next_bar: wp.array2d(dtype=scalar),
     ):
@@ -212,10 +213,12 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)] + 1
         row = kept.state_row(step, cursor)
         direct = kept.is_stored(step, cursor) and table[wp.static(SLOT.act_bar)] != wp.uint64(0)
-        for i in range(carried_act.shape[1]):
-            value = carried_act[world, i]
+        for i in range(accumulated_act_bar.shape[1]):
+            value = accumulated_act_bar[world, i]
             if direct:
-                value += rows.read(table[wp.static(SLOT.act_bar)], row, total_worlds, carried_act.shape[1], at, i)
+                value += rows.read(
+                    table[wp.static(SLOT.act_bar)], row, total_worlds, accumulated_act_bar.shape[1], at, i
+                )
             if kept.is_left_out(at, total_worlds, table):
                 value = scalar(0.0)
             act_next_bar[world, i] = value
@@ -227,13 +230,14 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint in
         act_bar: wp.array2d(dtype=scalar),
         # Data out
-        carried_act: wp.array2d(dtype=scalar),
         last_bad_step: wp.array(dtype=int),
+        # Adjoint out
+        accumulated_act_bar: wp.array2d(dtype=scalar),
     ):
         """Store the adjoint of states, see ``store_adjoint``."""
         world = wp.tid()
         for i in range(act_bar.shape[1]):
-            carried_act[world, i] = act_bar[world, i]
+            accumulated_act_bar[world, i] = act_bar[world, i]
             if not wp.isfinite(act_bar[world, i]) and last_bad_step[world] < 0:
                 last_bad_step[world] = cursor[wp.static(STEP)]
 

@@ -223,18 +223,21 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
-        carried_impulse: wp.array2d(dtype=vec3),
+        # Adjoint in
+        accumulated_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
     ):
         """Add the loss's direct derivative to the adjoint of this step's impulses from later steps."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
-        value = carried_impulse[constraint, world]
+        value = accumulated_impulse_bar[constraint, world]
         left_out = is_left_out(first_world + world, total_worlds, table)
         if not left_out and table[wp.static(SLOT.impulse_bar)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
-            direct = rows.vector_row(table[wp.static(SLOT.impulse_bar)], row, total_worlds, carried_impulse.shape[0])
+            direct = rows.vector_row(
+                table[wp.static(SLOT.impulse_bar)], row, total_worlds, accumulated_impulse_bar.shape[0]
+            )
             value += direct[first_world + world, constraint]
         impulse_bar[constraint, world] += value
 
@@ -255,8 +258,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
-        carried_q: wp.array2d(dtype=scalar),
-        carried_qd: wp.array2d(dtype=scalar),
+        # Adjoint in
+        accumulated_q_bar: wp.array2d(dtype=scalar),
+        accumulated_qd_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         q_next_bar: wp.array2d(dtype=scalar),
         qd_next_bar: wp.array2d(dtype=scalar),
@@ -268,15 +272,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """
         world = wp.tid()
         if is_left_out(first_world + world, total_worlds, table):
-            for i in range(carried_q.shape[1]):
+            for i in range(accumulated_q_bar.shape[1]):
                 q_next_bar[world, i] = scalar(0.0)
-            for i in range(carried_qd.shape[1]):
+            for i in range(accumulated_qd_bar.shape[1]):
                 qd_next_bar[world, i] = scalar(0.0)
             return
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
-        rows.copy_row(carried_q, world, q_next_bar)
-        rows.copy_row(carried_qd, world, qd_next_bar)
+        rows.copy_row(accumulated_q_bar, world, q_next_bar)
+        rows.copy_row(accumulated_qd_bar, world, qd_next_bar)
         if is_stored(step, cursor):
             rows.add_row(table[wp.static(SLOT.q_bar)], row, total_worlds, first_world, world, q_next_bar)
             rows.add_row(table[wp.static(SLOT.qd_bar)], row, total_worlds, first_world, world, qd_next_bar)
@@ -299,17 +303,18 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         tau_bar: wp.array2d(dtype=scalar),
         control_bar: wp.array2d(dtype=scalar),
         # Data out
-        carried_q: wp.array2d(dtype=scalar),
-        carried_qd: wp.array2d(dtype=scalar),
         last_bad_step: wp.array(dtype=int),
+        # Adjoint out
+        accumulated_q_bar: wp.array2d(dtype=scalar),
+        accumulated_qd_bar: wp.array2d(dtype=scalar),
     ):
         """Store the adjoint. last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 if there
         is none.
         """
         world = wp.tid()
         step = cursor[wp.static(STEP)]
-        rows.copy_row(q_bar, world, carried_q)
-        rows.copy_row(qd_bar, world, carried_qd)
+        rows.copy_row(q_bar, world, accumulated_q_bar)
+        rows.copy_row(qd_bar, world, accumulated_qd_bar)
         rows.store_row(table[wp.static(SLOT.tau_bar)], step, total_worlds, first_world, world, tau_bar)
         rows.store_row(table[wp.static(SLOT.control_bar)], step, total_worlds, first_world, world, control_bar)
         finite = (

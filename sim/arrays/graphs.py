@@ -70,8 +70,8 @@ def capture(work: Callable[[], None], device: wp.Device) -> Graph:
 
     Args:
         work: launches by :func:`sim.arrays.launch.launch`, clears arrays by :func:`sim.arrays.launch.clear` and runs
-            backward passes by :func:`sim.arrays.launch.run_back`, and does nothing else on the device. Its kernels must
-            have been loaded.
+            backward passes by :func:`sim.arrays.launch.run_backward`, and does nothing else on the device. Its kernels must
+            must have been loaded.
         device: device of the launches.
     """
     return Replay(work) if is_listed(device) else WarpGraph(work, device)
@@ -111,7 +111,7 @@ class Replay:
 
     Args:
         work: launches by :func:`sim.arrays.launch.launch`; anything else that it does isn't replayed. Its kernels must
-            have been loaded.
+            must have been loaded.
 
     Attributes:
         calls: calls, in order.

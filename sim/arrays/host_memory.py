@@ -51,17 +51,17 @@ class HostArray:
 
 
 # Arrays that the table of pointers of :mod:`warp_kernels.checkpoint` may point to.
-Rows = wp.array | HostArray
+AnyArray = wp.array | HostArray
 
 
-def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> Rows:
+def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> AnyArray:
     """Return an uninitialised array of a scalar type: a Warp array unless the device is a CPU."""
     if device is None or not device.is_cpu:
         return wp.empty(tuple(shape), dtype=dtype, device=device)
     return _on_host(np.empty(shape, dtype=_numpy_type(dtype)), dtype)
 
 
-def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> Rows:
+def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> AnyArray:
     """Return a copy of numbers on a device, of Warp's scalar type: a Warp array unless the device is a CPU."""
     if not device.is_cpu:
         return wp.array(value, dtype=dtype, device=device)
@@ -74,7 +74,7 @@ def _on_host(memory: np.ndarray, dtype: Any) -> HostArray:
     return HostArray(address, memory.shape, dtype, memory)
 
 
-def row_of(rows: Rows, row: int) -> Rows:
+def row_of(rows: AnyArray, row: int) -> AnyArray:
     """Return a row of a contiguous array, in the same memory."""
     if not isinstance(rows, HostArray):
         return rows[row]
@@ -82,12 +82,12 @@ def row_of(rows: Rows, row: int) -> Rows:
     return HostArray(rows.ptr + row * width * _bytes_of(rows.dtype), rows.shape[1:], rows.dtype, rows.memory[row])
 
 
-def as_warp(rows: Rows) -> wp.array:
+def as_warp(rows: AnyArray) -> wp.array:
     """Return rows as a Warp array, over the same memory."""
     return rows.warp() if isinstance(rows, HostArray) else rows
 
 
-def copy_rows(target: Rows, source: Rows, *, to_row: int = 0, from_row: int = 0) -> None:
+def copy_rows(target: AnyArray, source: AnyArray, *, to_row: int = 0, from_row: int = 0) -> None:
     """Copy the number of rows of the smaller of two contiguous arrays, whose rows have the same size.
 
     Args:
@@ -108,7 +108,7 @@ def copy_rows(target: Rows, source: Rows, *, to_row: int = 0, from_row: int = 0)
         wp.copy(there, here, dest_offset=to_row * width, src_offset=from_row * width, count=count)
 
 
-def _is_on_host(rows: Rows) -> bool:
+def _is_on_host(rows: AnyArray) -> bool:
     return isinstance(rows, HostArray) or bool(rows.device and rows.device.is_cpu)
 
 

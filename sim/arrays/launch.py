@@ -104,7 +104,7 @@ def clear(array: wp.array) -> None:
         launch(kernel, 1, device=device, record_tape=False, address=array.ptr, size=size)
 
 
-def run_back(tape: wp.Tape) -> None:
+def run_backward(tape: wp.Tape) -> None:
     """Apply the adjoints of a tape, as ``tape.backward()`` does, which can't be listed."""
     if _listed is None:
         tape.backward()
@@ -128,7 +128,7 @@ def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None
 
 @contextmanager
 def listed_launches() -> Iterator[list[wp.Launch]]:
-    """List the launches of :func:`launch`, :func:`clear` and :func:`run_back` on a CPU instead of carrying them out."""
+    """List the launches of :func:`launch`, :func:`clear` and :func:`run_backward` on a CPU instead of carrying them out."""
     global _listed
     before, _listed = _listed, []
     try:

@@ -24,8 +24,8 @@ from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
 from sim.torch.autograd import rollout, step
+from sim.torch.current_parameters import CurrentRobot
 from sim.torch.modes import with_gradients
-from sim.torch.present_robot import PresentRobot
 from sim.torch.robot.robot import Robot
 
 
@@ -140,7 +140,7 @@ class Problem:
         self.parametrisation = controls
         self.space = control_space(simulator, self.stages, joints, limits, scale)
         self.size = controls.size(self.space)
-        self._present, self.tangent = PresentRobot(simulator), Tangent(self.model)
+        self._current, self.tangent = CurrentRobot(simulator), Tangent(self.model)
         self.costs = [as_cost(each) for each in costs]
         if not self.costs:
             raise ModelError("Problem: costs is empty; give at least one cost")
@@ -176,7 +176,7 @@ class Problem:
     @property
     def robot(self) -> Robot:
         """Kinematics and dynamics, with the parameters of the last motion."""
-        return self._present.robot
+        return self._current.robot
 
     def with_costs(self, costs: Sequence[Cost]) -> "Problem":
         """Return the problem with other costs and without constraints, sharing its simulators."""
@@ -263,7 +263,7 @@ class Problem:
         contact_force: torch.Tensor | None = None,
     ) -> Motion:
         """Return the motion that costs are evaluated on, see :class:`Motion`."""
-        robot = self._present(q)
+        robot = self._current(q)
         return Motion(q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.parameter_values())
 
     def cost(self, motion: Motion) -> torch.Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.host_memory import HostArray, Rows, as_warp, rows_of
+from sim.arrays.host_memory import AnyArray, HostArray, as_warp, rows_of
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole
 from sim.model.model import Model
@@ -56,7 +56,7 @@ class Batches:
         """Return an array [num_worlds, size], from that shape or [size]. Raises ModelError for another shape."""
         return as_warp(self.rows_of_worlds(value, size, name))
 
-    def rows_of_worlds(self, value: ArrayLike | HostArray, size: int, name: str) -> Rows:
+    def rows_of_worlds(self, value: ArrayLike | HostArray, size: int, name: str) -> AnyArray:
         """Return rows as :meth:`of_worlds`, but on a CPU without wrapping host arrays in Warp arrays."""
         shape = (self.num_worlds, size)
         if isinstance(value, HostArray):

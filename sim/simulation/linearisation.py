@@ -6,7 +6,7 @@ from typing import overload
 import numpy as np
 import warp as wp
 
-from sim.arrays.host_memory import Rows
+from sim.arrays.host_memory import AnyArray
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.engine import Engine
@@ -73,7 +73,7 @@ class Lineariser:
         act = None if state.act is None else batches.of_worlds(state.act, model.na, "state.act")
         size = 2 * model.nv + model.na
         A, B_tau, B_control = (self._matrices(size, columns) for columns in (size, model.nv, model.nu))
-        records: Records[Rows] = Records(
+        records: Records[AnyArray] = Records(
             self._repeated(batches.of_worlds(state.q, model.nq, "state.q")),
             self._repeated(batches.of_worlds(state.qd, model.nv, "state.qd")),
             act=self._repeated(act),
@@ -84,7 +84,7 @@ class Lineariser:
         for shard in self._copies.shards:
             shard.record_rows(self.copies)
         passes = -(-self.rows // self.copies)
-        self._copies.run_back(lambda shard: shard.run_rows(records, passes))
+        self._copies.run_backward(lambda shard: shard.run_rows(records, passes))
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
     def _matrices(self, rows: int, columns: int) -> wp.array:

@@ -3,7 +3,7 @@
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
-from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.host_memory import AnyArray, as_warp
 from sim.arrays.launch import active_tape
 from sim.errors import ModelError
 from sim.simulation.batches import ArrayLike
@@ -40,7 +40,7 @@ def unguarded_rollout(
 
 
 def _record_on_tape(
-    trajectory: Trajectory, state: StateArrays[Rows], tau: wp.array | None, control: wp.array | None
+    trajectory: Trajectory, state: StateArrays[AnyArray], tau: wp.array | None, control: wp.array | None
 ) -> None:
     """Record the rollout on an active tape as one operation whose adjoint adds to the gradients of its inputs.
 

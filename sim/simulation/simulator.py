@@ -43,7 +43,7 @@ MOVED = {
     "open_constraint": attrgetter("engine.reports.open_constraint"),
     "parameter_gradient": attrgetter("engine.parameter_gradient"),
     "problems_of": attrgetter("engine.reports.problems_of"),
-    "run_back": attrgetter("engine.run_back"),
+    "run_back": attrgetter("engine.run_backward"),
     "run_forward": attrgetter("engine.run_forward"),
     "shards": attrgetter("engine.shards"),
     "unguarded_rollout": lambda simulator: partial(unguarded_rollout, simulator),

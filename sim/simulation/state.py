@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import find_device
-from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.host_memory import AnyArray, as_warp
 
 
 class PackedArray(NamedTuple):
@@ -98,13 +98,13 @@ class State:
     act: wp.array | None = None
 
     @classmethod
-    def of_rows(cls, q: Rows, qd: Rows, impulses: Impulses | None, act: wp.array | None) -> State:
+    def of_rows(cls, q: AnyArray, qd: AnyArray, impulses: Impulses | None, act: wp.array | None) -> State:
         """Return a state that makes Warp arrays of q and qd on first access, which would take longer than a step."""
         state = cls.__new__(cls)
         vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act)
         return state
 
-    def rows(self) -> tuple[Rows, Rows]:
+    def rows(self) -> tuple[AnyArray, AnyArray]:
         """Return q and qd, as Warp arrays if these have been made."""
         there = vars(self)
         return tuple(there[name] if name in there else there["_rows"][name] for name in ("q", "qd"))

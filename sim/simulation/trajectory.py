@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.host_memory import AnyArray, as_warp
 from sim.arrays.launch import launch
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, counted, is_whole, require_flags
@@ -192,7 +192,7 @@ class Trajectory:
 
     def recording(self) -> Recording:
         """Return the recording of this trajectory, on the arrays that it has."""
-        records: Records[Rows] = Records(self.q, self.qd)
+        records: Records[AnyArray] = Records(self.q, self.qd)
         for name in RECORDED:
             setattr(records, name, getattr(self, name))
         if self.impulses is not None:

@@ -11,8 +11,8 @@ from sim.model.model import Model
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import require_tensor
+from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
-from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
 
@@ -72,7 +72,7 @@ def actuator_forces(
     require_joints_and_tendons(simulator.model, "actuator_forces")
     tendons = None
     if (simulator.model.actuator_tendon >= 0).any():
-        robot = PresentRobot(simulator)(q)
+        robot = CurrentRobot(simulator)(q)
         tendons = TendonPaths(simulator, robot)(q[:-1])
     return forces_of_actuators(simulator, q, qd, control, act, tendons)
 
@@ -96,7 +96,7 @@ def forces_of_actuators(
     shape = (len(q) - 1, q.shape[1])
     require_tensor("forces of actuators: control", control, (*shape, simulator.model.nu))
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit = (
-        present_parameter(simulator, f"actuator_{name}", q)
+        current_parameter(simulator, f"actuator_{name}", q)
         for name in (
             "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
         )
@@ -125,13 +125,13 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     :mod:`warp_kernels.activation`.
     """
     model, dt = simulator.model, simulator.dt
-    lower, upper = (present_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
+    lower, upper = (current_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
     control = control.clamp(lower, upper)
     if not model.na:
         return control
     act = _states(model, control.shape[:2], act)
     constant, act_lower, act_upper = (
-        present_parameter(simulator, f"actuator_{name}", control)
+        current_parameter(simulator, f"actuator_{name}", control)
         for name in ("time_constant", "act_lower", "act_upper")
     )
     has_state, early, integrates, exact = (
@@ -195,7 +195,7 @@ def on_joints(
 ) -> torch.Tensor:
     """Map actuator forces [steps, num_worlds, nu] to the degrees of freedom [steps, num_worlds, nv]."""
     model = simulator.model
-    pull = force * present_parameter(simulator, "actuator_gear", force)
+    pull = force * current_parameter(simulator, "actuator_gear", force)
     joint, tendon = (np.flatnonzero(each >= 0) for each in (model.actuator_dof, model.actuator_tendon))
     dofs = torch.as_tensor(model.actuator_dof[joint], dtype=torch.long, device=force.device)
     result = force.new_zeros(*force.shape[:-1], model.nv).index_add(-1, dofs, pull[..., joint])

@@ -10,7 +10,7 @@ import warp as wp
 
 from sim.arrays.device_model import the_cpu
 from sim.arrays.graphs import CAPTURED
-from sim.arrays.host_memory import HostArray, Rows
+from sim.arrays.host_memory import AnyArray, HostArray
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
@@ -38,7 +38,7 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
     )  # fmt: skip
 
 
-def as_rows(tensor: torch.Tensor) -> Rows:
+def as_rows(tensor: torch.Tensor) -> AnyArray:
     """Return an array over the memory of a tensor, or of a contiguous copy; it keeps that memory alive."""
     tensor = tensor.detach().contiguous().resolve_neg()
     scalar = SCALARS[tensor.dtype]
@@ -49,7 +49,7 @@ def as_rows(tensor: torch.Tensor) -> Rows:
     return array
 
 
-def as_tensor(array: Rows) -> torch.Tensor:
+def as_tensor(array: AnyArray) -> torch.Tensor:
     """Return a tensor over the memory of an array, which it keeps alive; ``wp.to_torch`` takes twice as long on a
     CPU.
     """

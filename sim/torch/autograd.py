@@ -9,8 +9,8 @@ from sim.model.checks import is_whole, require_flags, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
+from sim.torch.current_parameters import given_parameter
 from sim.torch.modes import not_compiled
-from sim.torch.present_robot import given_parameter
 from sim.torch.recorded_rollout import Settings, record
 from sim.torch.rollout_result import NextState, Rollout
 from sim.torch.sensors.readings import Sensors

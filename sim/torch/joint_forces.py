@@ -10,8 +10,8 @@ from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
 from sim.torch.arrays import require_tensor
+from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
-from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian
 
@@ -98,7 +98,7 @@ class JointForces(torch.nn.Module):
                 "JointForces: inertia of tendon armature can't be separated from constraints; give the joints "
                 "armature instead"
             )
-        self._simulator, self._present = simulator, PresentRobot(simulator)
+        self._simulator, self._current = simulator, CurrentRobot(simulator)
 
     @not_compiled(PARAMETERS)
     @in_own_precision
@@ -136,7 +136,7 @@ class JointForces(torch.nn.Module):
             )
         if tau is not None:
             require_tensor("JointForces: tau", tau, (steps, q.shape[1], model.nv))
-        robot = self._present(q)
+        robot = self._current(q)
         applied = torch.zeros_like(qd[1:]) if tau is None else tau
         inputs = qd.new_zeros(*qd[1:].shape[:2], model.nu) if control is None else control
         before = q[:-1].flatten(0, 1)
@@ -173,7 +173,7 @@ class JointForces(torch.nn.Module):
         """Compute forces of dampers and springs of joints."""
         model, after = self._simulator.model, qd[1:]
         damping, stiffness, rest = (
-            present_parameter(self._simulator, name, q) for name in ("damping", "stiffness", "rest_position")
+            current_parameter(self._simulator, name, q) for name in ("damping", "stiffness", "rest_position")
         )
         force = -damping * after
         dofs = [dof for dof in range(model.nv) if model.dof_q[dof] >= 0]
@@ -186,7 +186,7 @@ class JointForces(torch.nn.Module):
     def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         """Compute forces of springs and dampers of tendons, both at the start of a step."""
         stiffness, damping, curve, growth, lower, upper = (
-            present_parameter(self._simulator, f"tendon_{name}", qd)
+            current_parameter(self._simulator, f"tendon_{name}", qd)
             for name in (
                 "stiffness", "damping", "stiffness_polynomial", "damping_polynomial", "rest_lower", "rest_upper",
             )

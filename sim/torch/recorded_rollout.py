@@ -15,7 +15,7 @@ import torch
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
-from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.host_memory import AnyArray, as_warp
 from sim.simulation.engine.first_state import first_impulses
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.engine.rollout import run_steps
@@ -86,7 +86,7 @@ class RecordedRollout(torch.autograd.Function):
         simulator = settings.simulator
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself detects changes of tensors that the backward pass needs.
-            first: StateArrays[Rows] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
+            first: StateArrays[AnyArray] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
             impulses = first_impulses(simulator.engine, None)
             if impulses is not None:
                 first.impulse, first.key = impulses.value, impulses.key
@@ -245,7 +245,7 @@ def _is_differentiated() -> bool:
     return torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
 
 
-def _outputs(settings: Settings, records: Records[Rows]) -> tuple[torch.Tensor, ...]:
+def _outputs(settings: Settings, records: Records[AnyArray]) -> tuple[torch.Tensor, ...]:
     """Return the outputs of :class:`RecordedRollout` for a recording."""
     q, qd = _returned(settings, records.q), _returned(settings, records.qd)
     act, force = records.act, records.contact_force
@@ -259,7 +259,7 @@ def _outputs(settings: Settings, records: Records[Rows]) -> tuple[torch.Tensor, 
     )
 
 
-def _returned(settings: Settings, rows: Rows) -> torch.Tensor:
+def _returned(settings: Settings, rows: AnyArray) -> torch.Tensor:
     """Return the states for the caller: all stored ones, or copies of some."""
     every = as_tensor(rows)
     if settings.returned is None:
@@ -268,12 +268,14 @@ def _returned(settings: Settings, rows: Rows) -> torch.Tensor:
     return every if some.shape == every.shape else some.clone()
 
 
-def _of_reading(grad: torch.Tensor | None, reading: Rows | None) -> Rows | None:
+def _of_reading(grad: torch.Tensor | None, reading: AnyArray | None) -> AnyArray | None:
     """Return the gradient in the readings of all steps, None if there is none."""
     return None if grad is None or reading is None else as_rows(grad)
 
 
-def _of_states(settings: Settings, grad: torch.Tensor | None, states: Rows) -> tuple[Rows | None, Rows | None]:
+def _of_states(
+    settings: Settings, grad: torch.Tensor | None, states: AnyArray
+) -> tuple[AnyArray | None, AnyArray | None]:
     """Return the gradient in the last state or in all stored states, from the gradient in the returned ones."""
     if grad is None:
         return None, None
@@ -282,7 +284,7 @@ def _of_states(settings: Settings, grad: torch.Tensor | None, states: Rows) -> t
     return None, as_rows(_of_all(settings.returned, grad, states))
 
 
-def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -> Rows | None:
+def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: AnyArray | None) -> AnyArray | None:
     """Return the gradient in all stored activations, from the gradient in the returned ones."""
     if grad is None or acts is None:
         return None
@@ -290,7 +292,7 @@ def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -
     return as_rows(_of_all(returned, grad, acts))
 
 
-def _of_all(returned: slice, grad: torch.Tensor, states: Rows) -> torch.Tensor:
+def _of_all(returned: slice, grad: torch.Tensor, states: AnyArray) -> torch.Tensor:
     """Return the gradient in all stored states, from the gradient in some."""
     if grad.shape == tuple(states.shape):
         return grad
@@ -299,7 +301,7 @@ def _of_all(returned: slice, grad: torch.Tensor, states: Rows) -> torch.Tensor:
     return every
 
 
-def _rows_or_none(tensor: torch.Tensor | None) -> Rows | None:
+def _rows_or_none(tensor: torch.Tensor | None) -> AnyArray | None:
     return None if tensor is None else as_rows(tensor)
 
 

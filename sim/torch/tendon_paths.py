@@ -4,7 +4,7 @@ import torch
 
 from sim.model.tendons import ANY_SIDE
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import present_parameter
+from sim.torch.current_parameters import current_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_wraps import Wrapped, touching_places
 
@@ -43,7 +43,7 @@ class TendonPaths:
     def _add_terms(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
         """Add fixed tendons: coefficients times joint coordinates."""
         model = self._simulator.model
-        coefficients = present_parameter(self._simulator, "tendon_coefficient", q)
+        coefficients = current_parameter(self._simulator, "tendon_coefficient", q)
         unit = torch.eye(self._nv, dtype=q.dtype, device=q.device)
         for tendon in range(self._count):
             for term in model.tendons.terms(tendon):
@@ -76,7 +76,7 @@ class TendonPaths:
         """
         tendons, links = self._simulator.model.tendons, _LinkMotions(self, q)
         names = ("point", "wrap_centre", "wrap_axis", "wrap_radius")
-        points, centres, axes, radii = (present_parameter(self._simulator, f"tendon_{name}", q) for name in names)
+        points, centres, axes, radii = (current_parameter(self._simulator, f"tendon_{name}", q) for name in names)
         places = [links.point(int(link), points[..., k, :]) for k, link in enumerate(tendons.point_link)]
         sides = torch.as_tensor(tendons.wrap_side, dtype=q.dtype, device=q.device)
         arcs = []

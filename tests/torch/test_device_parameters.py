@@ -14,7 +14,7 @@ import warp as wp
 import sim
 import sim.torch
 from sim.arrays.device_values import DeviceValue, is_on_device
-from sim.arrays.host_memory import HostArray, Rows
+from sim.arrays.host_memory import AnyArray, HostArray
 from sim.simulation.engine.parameters import ON_HOST
 from sim.simulation.engine.settings import Settings
 from tests.errors import raises_naming, refuses
@@ -76,7 +76,7 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
     read = []
     monkeypatch.setattr(DeviceValue, "numbers", property(lambda value: read.append(value.name)))
 
-    def counting(array: Rows, numpy: Callable[[Rows], np.ndarray]) -> np.ndarray:
+    def counting(array: AnyArray, numpy: Callable[[AnyArray], np.ndarray]) -> np.ndarray:
         if str(array.device) == device:  # on CUDA, numbers that have come to the host may be looked at
             read.append(array.shape)
         return numpy(array)

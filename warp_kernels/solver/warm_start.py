@@ -123,13 +123,13 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         first_world: int,
         # Adjoint in
-        carried_impulse: wp.array2d(dtype=vec3),
+        accumulated_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
     ):
         """Transpose the adjoint from [constraint, world] to [world, constraint]."""
         constraint, world = wp.tid()
-        impulse_bar[first_world + world, constraint] = carried_impulse[constraint, world]
+        impulse_bar[first_world + world, constraint] = accumulated_impulse_bar[constraint, world]
 
     return SimpleNamespace(
         module=module,

@@ -61,7 +61,7 @@ class Engine:
         self.reports.forward = self.shards
         self._pool.run(work, self.reports.forward)
 
-    def run_back(self, work: Callable[[Shard], None]) -> None:
+    def run_backward(self, work: Callable[[Shard], None]) -> None:
         """Run a part of a backward pass on every shard; reports of the backward pass are then of it."""
         self.reports.backward = self.shards
         self._pool.run(work, self.reports.backward)

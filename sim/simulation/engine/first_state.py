@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from sim.arrays.host_memory import Rows
+from sim.arrays.host_memory import AnyArray
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.simulation.batches import ArrayLike
@@ -12,7 +12,7 @@ from warp_kernels.constraints.kinds import NO_KEY
 from warp_kernels.records import StateArrays
 
 
-def first_state(engine: Engine, state: State) -> StateArrays[Rows]:
+def first_state(engine: Engine, state: State) -> StateArrays[AnyArray]:
     """Return the arrays of a state, checked, with defaults for those that it lacks.
 
     Raises:
@@ -21,7 +21,7 @@ def first_state(engine: Engine, state: State) -> StateArrays[Rows]:
     require_state(state)
     rows_of, model = engine.batches.rows_of_worlds, engine.settings.model
     q, qd = state.rows()
-    first: StateArrays[Rows] = StateArrays(
+    first: StateArrays[AnyArray] = StateArrays(
         rows_of(q, model.nq, "state.q"), rows_of(qd, model.nv, "state.qd"), act=first_act(engine, state.act)
     )
     impulses = first_impulses(engine, state.impulses)

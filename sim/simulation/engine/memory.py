@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import warp as wp
 
-from sim.arrays.host_memory import Rows
+from sim.arrays.host_memory import AnyArray
 from sim.errors import ModelError
 from sim.model.checks import counted
 from warp_kernels.types import LANES
@@ -86,7 +86,7 @@ def _bytes_per_world(contacts: int, make: Callable[[int, int], object]) -> int:
     return int(third + (contacts - at[2]) * (last_slope + bend * (contacts - at[1])))
 
 
-def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], every: int = 0) -> None:
+def require_trajectory_memory(steps: int, interval: int, first: Sequence[AnyArray], every: int = 0) -> None:
     """Raise ModelError if the states of a rollout exceed the memory of their device.
 
     Args:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, shared_scalars
-from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.host_memory import AnyArray, as_warp
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, on_host
 from sim.model.parameters import check_parameter, number_of_dims
@@ -120,7 +120,7 @@ class Parameters:
         counts = {name: int(count.numpy()[0]) for name, count in self._on_device.outside.items()}
         return {name: count for name, count in counts.items() if count}
 
-    def spoil_worlds(self, q: Rows) -> None:
+    def spoil_worlds(self, q: AnyArray) -> None:
         """Write NaN to the initial coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
         if self._settings.keeps_on_device:
             for value in self.values.values():

@@ -17,7 +17,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import HostArray, Rows, as_warp, copy_rows, new_rows
+from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copy_rows, new_rows
 from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.engine.engine import Engine
@@ -26,14 +26,16 @@ from warp_kernels.records import STATE, Records, StateArrays, state_arrays
 from warp_kernels.trajectory import trajectory_kernels
 
 
-def add_to(total: Rows, value: Rows) -> None:
+def add_to(total: AnyArray, value: AnyArray) -> None:
     """Add a contiguous array to another of the same shape: total += value."""
     kernel = checkpoint_kernels(total.dtype).accumulate
     arrays = {"value": as_warp(value).flatten(), "total": as_warp(total).flatten()}
     launch(kernel, total.size, arrays, device=total.device, record_tape=False)
 
 
-def clear_worlds(left_out: Rows, of_worlds: Iterable[Rows | None], of_steps: Iterable[Rows | None] = ()) -> None:
+def clear_worlds(
+    left_out: AnyArray, of_worlds: Iterable[AnyArray | None], of_steps: Iterable[AnyArray | None] = ()
+) -> None:
     """Set gradients of dropped worlds to zero.
 
     Args:
@@ -51,15 +53,15 @@ def clear_worlds(left_out: Rows, of_worlds: Iterable[Rows | None], of_steps: Ite
         launch(kernel, worlds, arrays, values=values, device=values.device, record_tape=False)
 
 
-def rows_like(array: Rows, rows: int) -> Rows:
+def rows_like(array: AnyArray, rows: int) -> AnyArray:
     """Return an uninitialised array with ``rows`` rows in the shape of those of ``array``."""
     return new_rows((rows, *array.shape[1:]), array.dtype, array.device)
 
 
-def begun_with(first: StateArrays[Rows], rows: int) -> Records[Rows]:
+def begun_with(first: StateArrays[AnyArray], rows: int) -> Records[AnyArray]:
     """Return records with slots for ``rows`` states, of which the first is ``first`` and the others uninitialised."""
 
-    def begun(array: Rows) -> Rows:
+    def begun(array: AnyArray) -> AnyArray:
         several = new_rows((rows, *array.shape), array.dtype, array.device)
         copy_rows(several, array)
         return several
@@ -78,27 +80,27 @@ class LossGradient:
         q: derivative in all stored coordinates, in their shape; the others likewise, as :class:`Records` names them.
     """
 
-    last_q: Rows | None
-    last_qd: Rows | None
-    q: Rows | None
-    qd: Rows | None
-    impulse: Rows | None = None
-    act: Rows | None = None
-    contact_force: Rows | None = None
-    solved: Rows | None = None
+    last_q: AnyArray | None
+    last_qd: AnyArray | None
+    q: AnyArray | None
+    qd: AnyArray | None
+    impulse: AnyArray | None = None
+    act: AnyArray | None = None
+    contact_force: AnyArray | None = None
+    solved: AnyArray | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Adjoints:
     """Results of a backward pass; :class:`sim.Gradients` describes each of them."""
 
-    q: Rows
-    qd: Rows
-    tau: Rows | None
-    control: Rows | None
+    q: AnyArray
+    qd: AnyArray
+    tau: AnyArray | None
+    control: AnyArray | None
     parameters: dict[str, Any]
-    impulses: Rows | None
-    act: Rows | None
+    impulses: AnyArray | None
+    act: AnyArray | None
 
 
 @dataclass(eq=False, slots=True)
@@ -114,12 +116,12 @@ class Recording:
     """
 
     engine: Engine
-    records: Records[Rows]
+    records: Records[AnyArray]
     steps: int
     interval: int
     parameters: Mapping[str, Any]
 
-    def with_room(self) -> Records[Rows]:
+    def with_room(self) -> Records[AnyArray]:
         """Return the records with slots for the states between two stored ones and for stages, if needed."""
         records, room = self.records, min(self.interval, self.steps) - 1
         if room > 0 or self._finds_stages:
@@ -155,7 +157,7 @@ class Recording:
         return found
 
     def walk_back(
-        self, loss: LossGradient, names: frozenset[str], norms: wp.array | None = None, left_out: Rows | None = None
+        self, loss: LossGradient, names: frozenset[str], norms: wp.array | None = None, left_out: AnyArray | None = None
     ) -> Adjoints:
         """Run one backward pass for :meth:`gradients`.
 
@@ -180,15 +182,15 @@ class Recording:
         with self._own_parameters():
             self._record(names)
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
-            engine.run_back(lambda shard: shard.run_backward(names, records, last, *length))
+            engine.run_backward(lambda shard: shard.run_backward(names, records, last, *length))
             steps = [shard.step for shard in engine.shards]
-            q_bar = self._carried([step.carried_q for step in steps], self.records.q, loss.q)
-            qd_bar = self._carried([step.carried_qd for step in steps], self.records.qd, loss.qd)
-            impulse_bar = self._carried_impulses(loss.impulse)
+            q_bar = self._accumulated([step.accumulated_q_bar for step in steps], self.records.q, loss.q)
+            qd_bar = self._accumulated([step.accumulated_qd_bar for step in steps], self.records.qd, loss.qd)
+            impulse_bar = self._accumulated_impulses(loss.impulse)
             act_bar = None
             if self.records.act is not None:
-                carried_acts = [step.activations.carried_act for step in steps]
-                act_bar = self._carried(carried_acts, self.records.act, loss.act)
+                act_bars = [step.activations.accumulated_act_bar for step in steps]
+                act_bar = self._accumulated(act_bars, self.records.act, loss.act)
             parameter_bars = {name: engine.parameter_gradient(name) for name in names}
         if left_out is not None:
             clear_worlds(left_out, (q_bar, qd_bar, impulse_bar, act_bar))
@@ -208,32 +210,32 @@ class Recording:
                 if self._finds_stages:
                     shard.record_stages()
 
-    def _carried(self, carried: Sequence[wp.array], like: Rows, direct: Rows | None) -> Rows:
+    def _accumulated(self, accumulated: Sequence[wp.array], like: AnyArray, direct: AnyArray | None) -> AnyArray:
         """Return the adjoint of a part of the initial state: that of the steps, plus the direct one of the loss.
 
         ``like`` is the record of that part.
         """
         total = new_rows(like.shape[1:], like.dtype, like.device)
         first = 0
-        for part in carried:
+        for part in accumulated:
             copy_rows(total, part, to_row=first)
             first += part.shape[0]
         if direct is not None:
             add_to(total, as_warp(direct)[0])
         return total
 
-    def _carried_impulses(self, direct: Rows | None) -> wp.array | None:
+    def _accumulated_impulses(self, direct: AnyArray | None) -> wp.array | None:
         like = self.records.impulse
         if like is None:
             return None
         total: wp.array = wp.zeros(tuple(like.shape[1:]), dtype=like.dtype, device=like.device)
         for shard in self.engine.shards:
-            shard.step.warm_start.store_carried(total)
+            shard.step.warm_start.store_accumulated(total)
         if direct is not None:
             add_to(total, as_warp(direct)[0])
         return total
 
-    def _more_left_out(self, left_out: Rows) -> wp.array | None:
+    def _more_left_out(self, left_out: AnyArray) -> wp.array | None:
         """Return ``left_out`` with the worlds whose gradients aren't finite either; None if there are none."""
         steps = self._last_bad_steps()
         if not (steps >= 0).any():

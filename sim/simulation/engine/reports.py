@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 from scipy.spatial.transform import Rotation
 
-from sim.arrays.host_memory import Rows
+from sim.arrays.host_memory import AnyArray
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.checks import counted
 from sim.simulation.engine.settings import Settings
@@ -37,7 +37,7 @@ class Reports:
 
     def __init__(self, settings: Settings, shards: list[Shard]):
         self.forward = self.backward = shards
-        self.bad_state: Rows | None = None
+        self.bad_state: AnyArray | None = None
         self.late = LateReport(settings.device, settings.num_worlds) if settings.device.is_cuda else None
         self.most_dropped = np.zeros(settings.num_worlds, dtype=np.int32)
         self._dt = settings.dt

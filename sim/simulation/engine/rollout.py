@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import Rows, as_warp, new_rows
+from sim.arrays.host_memory import AnyArray, as_warp, new_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import counted, is_whole
@@ -28,9 +28,9 @@ NOT_CALLERS = ("sim", "torch")
 @serialized
 def run_steps(
     engine: Engine,
-    first: StateArrays[Rows],
-    tau: Rows | None,
-    control: Rows | None,
+    first: StateArrays[AnyArray],
+    tau: AnyArray | None,
+    control: AnyArray | None,
     steps: int | None,
     checkpoint_interval: int,
     gradients: frozenset[str] | None = None,
@@ -67,9 +67,9 @@ def run_steps(
 
 def run_rollout(
     engine: Engine,
-    first: StateArrays[Rows],
-    tau: Rows | None,
-    control: Rows | None,
+    first: StateArrays[AnyArray],
+    tau: AnyArray | None,
+    control: AnyArray | None,
     steps: int,
     interval: int,
     gradients: frozenset[str] | None = None,
@@ -121,14 +121,14 @@ def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
     return settings.num_worlds * numbers * wp.types.type_size_in_bytes(settings.model.scalar)
 
 
-def _room_for_bad_states(settings: Settings, steps: int) -> Rows:
+def _room_for_bad_states(settings: Settings, steps: int) -> AnyArray:
     bad_state = new_rows((settings.num_worlds,), wp.int32, settings.device)
     if not steps:  # otherwise written by the first step
         as_warp(bad_state).fill_(-1)
     return bad_state
 
 
-def _report(engine: Engine, bad_state: Rows, steps: int) -> None:
+def _report(engine: Engine, bad_state: AnyArray, steps: int) -> None:
     """Report problems of a rollout, or on CUDA arrange for a later call to do so, without waiting."""
     reports = engine.reports
     reports.bad_state = bad_state

@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import check
 from sim.arrays.graphs import Graph, capture, is_listed
-from sim.arrays.host_memory import HostNumbers, Rows, copy_rows
+from sim.arrays.host_memory import AnyArray, HostNumbers, copy_rows
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.stepping.pipeline import Step
@@ -105,7 +105,7 @@ class Shard:
         # In this order: each row runs the backward pass on the tape of the first graph.
         self._row_graphs = [self._capture(stage) for stage in stages]
 
-    def run_forward(self, records: Records[Rows], steps: int, interval: int) -> None:
+    def run_forward(self, records: Records[AnyArray], steps: int, interval: int) -> None:
         """Compute the states after the initial one of a trajectory.
 
         Args:
@@ -122,8 +122,8 @@ class Shard:
     def run_backward(
         self,
         names: frozenset[str],
-        records: Records[Rows],
-        last: tuple[Rows | None, Rows | None],
+        records: Records[AnyArray],
+        last: tuple[AnyArray | None, AnyArray | None],
         steps: int,
         interval: int,
         finds_stages: bool,
@@ -143,13 +143,13 @@ class Shard:
         """
         step = self.step
         self._bind(records, (steps, interval, steps))
-        for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
+        for accumulated, array in ((step.accumulated_q_bar, last[0]), (step.accumulated_qd_bar, last[1])):
             if array is None:
-                carried.zero_()
+                accumulated.zero_()
             else:
-                copy_rows(carried, array, from_row=step.first_world)
-        step.activations.carried_act.zero_()
-        step.warm_start.clear_carried()
+                copy_rows(accumulated, array, from_row=step.first_world)
+        step.activations.accumulated_act_bar.zero_()
+        step.warm_start.clear_accumulated()
         self._bad_step.write(-1)
         self._left.write(0)
         for name in names:
@@ -167,7 +167,7 @@ class Shard:
                 self._fill_stretch(first, count)
             self._replay(graphs, count)
 
-    def run_rows(self, records: Records[Rows], passes: int) -> None:
+    def run_rows(self, records: Records[AnyArray], passes: int) -> None:
         """Compute the matrices of one step.
 
         Args:
@@ -231,6 +231,6 @@ class Shard:
 
         return capture(without_denormals, device)
 
-    def _bind(self, records: Records[Rows] | None, cursor: tuple[int, int, int]) -> None:
+    def _bind(self, records: Records[AnyArray] | None, cursor: tuple[int, int, int]) -> None:
         self._table.write_only({} if records is None else addresses(records))
         self._cursor.write(cursor)

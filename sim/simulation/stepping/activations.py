@@ -77,7 +77,7 @@ class Activations:
         """Allocate arrays of the backward pass."""
         if self.na:
             self.act_next.requires_grad = True
-        self.carried_act = zeros(self.act.shape, self._scalar, self._device)
+        self.accumulated_act_bar = zeros(self.act.shape, self._scalar, self._device)
 
     def load_adjoint(self, step: "Workspace") -> None:
         """Read the adjoint of the next states at the cursor."""

@@ -39,7 +39,7 @@ class Implicit(ServoDamping):
     """Integrator "implicit"; see :mod:`warp_kernels.solver.mujoco.integrators.implicit`.
 
     Attributes:
-        carried, carried_rate, carried_momentum, turn: of links and degrees of freedom, for the matrix.
+        composite_inertia, composite_rate, composite_momentum, turn: of links and degrees of freedom, for the matrix.
         implicit_lower, implicit_upper, implicit_diagonal: the matrix and its factors.
         implicit_scratch: scratch of the forward and backward pass [dof, world].
         damping_push, shifted_qd, shifted_weight: point and direction in which inverse dynamics is differentiated.
@@ -48,8 +48,8 @@ class Implicit(ServoDamping):
     def __init__(self, step: Workspace):
         super().__init__(step)
         t, m, worlds = step.device_model.types, step.model, step.worlds_last
-        self.carried, self.carried_rate = (worlds(m.num_links, t.inertia) for _ in range(2))
-        self.carried_momentum, self.turn = worlds(m.num_links, t.spatial), worlds(m.nv, t.spatial)
+        self.composite_inertia, self.composite_rate = (worlds(m.num_links, t.inertia) for _ in range(2))
+        self.composite_momentum, self.turn = worlds(m.num_links, t.spatial), worlds(m.nv, t.spatial)
         self.implicit_lower, self.implicit_upper = (worlds(int(m.dof_depth.sum())) for _ in range(2))
         self.implicit_diagonal, self.implicit_scratch = worlds(m.nv), worlds(m.nv)
         self.damping_push, self.shifted_qd, self.shifted_weight = (wp.zeros_like(self.damping_loss) for _ in range(3))

@@ -9,7 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import run_back
+from sim.arrays.launch import run_backward
 from sim.simulation.stepping.stages.stages import Stages
 from warp_kernels.checkpoint import checkpoint_kernels
 
@@ -107,7 +107,7 @@ class Step(Stages):
         """
         with wp.Tape() as tape:
             self.record(tape)
-        run_back(tape)
+        run_backward(tape)
 
     def forward_step(self, **reports: Any) -> None:
         """Take the step at the cursor, and move the cursor on.

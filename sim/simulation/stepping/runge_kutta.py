@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import clear, run_back
+from sim.arrays.launch import clear, run_backward
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.damping import Damping
 from sim.simulation.stepping.stages.stages import shared_gradients
@@ -111,7 +111,7 @@ class RungeKuttaStep(Step):
         recorded = self._record_stage(KEPT_STAGES)
         with wp.Tape() as tape:
             self._combine_stages()
-        run_back(tape)
+        run_backward(tape)
         if self.model.na:
             clear(self.activations.act_next.grad)  # next states of stages are not read
         self._stage_adjoint(KEPT_STAGES, recorded)
@@ -180,13 +180,13 @@ class RungeKuttaStep(Step):
         stage, self._going_back_on = self.stages[number], number
         self.clear_adjoints()
         clear(self.joint_damping.qd_solved.grad)
-        run_back(recorded)
+        run_backward(recorded)
         totals = (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total, stage.act.grad)
         self._add_adjoint(self._input_adjoints, totals)
         if number > 0:
             with wp.Tape() as tape:
                 self._go_to_stage(number)
-            run_back(tape)
+            run_backward(tape)
 
     def store_readings(self) -> None:
         """Do nothing: the first stage has written its readings, which MuJoCo's sensors show too."""

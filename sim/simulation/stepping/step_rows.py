@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import clear, run_back
+from sim.arrays.launch import clear, run_backward
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
@@ -39,7 +39,7 @@ class StepRows:
         step = self.step
         step.clear_adjoints()
         self._launch(self._kernels.begin_row, step.num_worlds)
-        run_back(self._tape)
+        run_backward(self._tape)
         self._launch(self._kernels.end_row, step.num_worlds, control_bar=step.given_control.grad)
         self._launch(checkpoint_kernels(step.scalar).move_cursor, 1, cursor=self.row_cursor, by=1)
 

@@ -4,7 +4,7 @@ import torch
 
 from sim.model.sensors import Sensor
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import present_parameter
+from sim.torch.current_parameters import current_parameter
 from sim.torch.quaternions import turned_z_axis
 from sim.torch.robot.robot import Robot
 from warp_kernels.sensors.structs import CONTACT_FORCE, CONTACT_TORQUE, DISTANCE, MEMBERS, NORMAL, PER_CONTACT, POINT
@@ -118,7 +118,7 @@ def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torc
     types = torch.tensor([*kinds, -1], device=q.device)[members]
     on_plane = (types == CAPSULE) & (types == PLANE).any(dim=-1, keepdim=True)
     capsule = torch.where(on_plane[..., 0], members[..., 0], members[..., 1])
-    placement = present_parameter(simulator, "geometry_placement", q)[..., 3:]
+    placement = current_parameter(simulator, "geometry_placement", q)[..., 3:]
     axis = turned_z_axis(placement).expand(*q.shape[:2], len(geometries), 3)
     link = torch.tensor([geometry.link for geometry in geometries], device=q.device)
     rotation = robot.forward_kinematics_matrix(q)[..., :3, :3]

@@ -13,8 +13,8 @@ from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets
 from sim.simulation.simulator import Simulator
+from sim.torch.current_parameters import current_parameter, parameters_of_rows
 from sim.torch.modes import in_own_precision
-from sim.torch.present_robot import parameters_of_rows, present_parameter
 from sim.torch.robot.robot import Robot
 
 # Minimum depth [m] in a camera's division.
@@ -134,7 +134,7 @@ def tendon_limit(
 
 
 def _bounds(simulator: Simulator, names: tuple[str, ...], number: int, like: torch.Tensor) -> list[torch.Tensor]:
-    return [present_parameter(simulator, name, like)[..., number : number + 1] for name in names]
+    return [current_parameter(simulator, name, like)[..., number : number + 1] for name in names]
 
 
 def _limit(

@@ -13,8 +13,8 @@ from sim.model.specs import WORLD
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
+from sim.torch.current_parameters import CurrentRobot, current_parameter, given_parameter, with_given
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
-from sim.torch.present_robot import PresentRobot, given_parameter, present_parameter, with_given
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
@@ -79,7 +79,7 @@ class Sensors(torch.nn.Module):
         end = 0
         for sensor in self._sensors:
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
-        self._present = PresentRobot(simulator)
+        self._current = CurrentRobot(simulator)
 
     def extra_repr(self) -> str:
         """Return the sensors' names, for ``repr``."""
@@ -135,7 +135,7 @@ class Sensors(torch.nn.Module):
             )
         given = {name: given_parameter(self.simulator, name, value) for name, value in parameters.items()}
         simulator = with_given(self.simulator, given)
-        with self._present.as_given(simulator, q) as robot:
+        with self._current.as_given(simulator, q) as robot:
             motion = _Motion(simulator, robot, self._sensors, q, qd, control, contact_force, acceleration, act)
             readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
@@ -271,7 +271,7 @@ class _Motion:
         return number
 
     def _gear(self) -> torch.Tensor:
-        return present_parameter(self.simulator, "actuator_gear", self.q)
+        return current_parameter(self.simulator, "actuator_gear", self.q)
 
     def _tendons(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Return lengths and slopes of tendons, if an actuator acts on one."""
@@ -313,7 +313,7 @@ class _Motion:
         """Return the kinetic energy of bodies, rotors of joints and tendons."""
         energy = self.robot.kinetic_energy(self.q, self.qd)
         if self.model.tendons.names and self.simulator.parameter("tendon_armature").any():
-            armature = present_parameter(self.simulator, "tendon_armature", self.q)
+            armature = current_parameter(self.simulator, "tendon_armature", self.q)
             rates = (self._tendon_paths()[1] @ self.qd[..., None])[..., 0]
             energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)
         return energy[..., None]
@@ -324,7 +324,7 @@ class _Motion:
         if not self.model.tendons.names:
             return energy[..., None]
         stiffness, curve, lower, upper = (
-            present_parameter(self.simulator, f"tendon_{name}", self.q)
+            current_parameter(self.simulator, f"tendon_{name}", self.q)
             for name in ("stiffness", "stiffness_polynomial", "rest_lower", "rest_upper")
         )
         length = self._tendon_paths()[0]
@@ -360,14 +360,14 @@ class _Motion:
         def make() -> torch.Tensor:
             change = torch.diff(self.rates, dim=0)
             gain = change / self.simulator.dt
-            damping = present_parameter(self.simulator, "damping", self.q)
+            damping = current_parameter(self.simulator, "damping", self.q)
             implicit = self.simulator.integrator == "euler" and isinstance(self.simulator.contact, MujocoContact)
             if not (implicit and damping.any()):
                 return gain
             # A step solves (M + dt D) gain = forces, and its sensors M (gain + more) = forces.
             mass = self.robot.mass_matrix(self.q)
             if self.model.tendons.names:
-                armature = present_parameter(self.simulator, "tendon_armature", self.q)
+                armature = current_parameter(self.simulator, "tendon_armature", self.q)
                 slope = self._tendon_paths()[1]
                 mass = mass + slope.mT @ (armature[..., None] * slope)
             return gain + torch.linalg.solve(mass, (damping * change)[..., None])[..., 0]
@@ -411,7 +411,7 @@ class _Motion:
         return self._acceleration(frame)[..., 3:] - self._gravity()
 
     def _gravity(self) -> torch.Tensor:
-        return present_parameter(self.simulator, "gravity", self.q)
+        return current_parameter(self.simulator, "gravity", self.q)
 
     def _origin(self, frame: str) -> torch.Tensor:
         return self.q.new_zeros(*self.q.shape[:2], 3) if frame == WORLD else self._pose(frame)[..., :3, 3]
@@ -466,13 +466,13 @@ class _Motion:
         poses = self._once("links", lambda: self.robot.forward_kinematics_matrix(self.q))[:, :, links]
         velocity = self._once("link velocities", lambda: self.robot.frame_velocity(self.q, self.qd))[:, :, links]
         rotation = poses[..., :3, :3]
-        mass, com = (present_parameter(self.simulator, name, self.q) for name in ("mass", "com"))
+        mass, com = (current_parameter(self.simulator, name, self.q) for name in ("mass", "com"))
         arm = (rotation @ com[..., links, :, None])[..., 0]
         return mass[..., links, None], arm, poses[..., :3, 3] + arm, rotation, velocity
 
     def _inertia(self, links: list[int], rotation: torch.Tensor) -> torch.Tensor:
         """Return the inertia about the centres of mass, along the world's axes."""
-        return rotation @ present_parameter(self.simulator, "inertia", self.q)[..., links, :, :] @ rotation.mT
+        return rotation @ current_parameter(self.simulator, "inertia", self.q)[..., links, :, :] @ rotation.mT
 
     def _subtree(self, sensor: Sensor) -> torch.Tensor:
         """Return centre of mass of a subtree, its velocity, or the angular momentum about it."""

@@ -78,7 +78,7 @@ class MujocoLanes(Mujoco):
         self._soften()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._group_work(self.keeps if self._goes_back else 0))
+        step.launch(kernel, step.groups.num_groups, work=self._group_work(self.keeps if self._has_backward else 0))
         self._minimise()
 
 

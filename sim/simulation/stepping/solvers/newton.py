@@ -269,7 +269,7 @@ class NewtonIslands(Newton):
         self._regularise()
         step = self._step
         islands = newton_island_kernels(step.scalar, step.contact_options.friction)
-        step.launch(islands.newton_islands, step.num_worlds, work=self._work, keeps=int(self._goes_back))
+        step.launch(islands.newton_islands, step.num_worlds, work=self._work, keeps=int(self._has_backward))
 
 
 class NewtonLanes(Newton):
@@ -282,7 +282,7 @@ class NewtonLanes(Newton):
         self._regularise()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._group_work(KEEPS_ALL if self._goes_back else 0))
+        step.launch(kernel, step.groups.num_groups, work=self._group_work(KEEPS_ALL if self._has_backward else 0))
         step.launch(self._kernels.newton_solve, step.num_worlds, work=self._work)
 
 

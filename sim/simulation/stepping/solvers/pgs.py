@@ -102,6 +102,6 @@ class PgsOfSweeps(Pgs):
         step.launch(self._kernels.pgs_reverse, step.num_worlds)
         if step.warm:
             kernel = warm_start_kernels(step.scalar).start_adjoint
-            step.launch(kernel, step.num_worlds, previous_impulse_bar=step.warm_start.carried_impulse)
+            step.launch(kernel, step.num_worlds, previous_impulse_bar=step.warm_start.accumulated_impulse_bar)
         step.launch_over_constraints(self._kernels.delassus_adjoint)
         step.launch_over_constraints(impulse_kernels(step.scalar).coupled_response)

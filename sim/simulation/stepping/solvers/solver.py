@@ -60,7 +60,7 @@ class ConstraintSolver(Stage):
             self._step.launch_over_constraints(impulse_kernels(self._step.scalar).constraint_response)
 
     @property
-    def _goes_back(self) -> bool:
+    def _has_backward(self) -> bool:
         """Return whether a backward pass will follow, for which solutions store more."""
         return active_tape() is not None
 

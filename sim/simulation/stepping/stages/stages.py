@@ -45,14 +45,14 @@ class Stages(Workspace):
         joint_damping: damping after the constraints.
         stops: stops of free bodies at static meshes; None in models without both.
         sensors: forces and accelerations for sensors; None without such sensors.
-        carried_q, carried_qd: adjoint of the state that the backward pass has reached.
+        accumulated_q_bar, accumulated_qd_bar: adjoint of the state that the backward pass has reached.
         parameter_gradients: gradients of parameters by name.
     """
 
     # Damping after the constraints, by the integrator.
     damping_of: ClassVar[Callable[..., Damping]] = staticmethod(damping_of_euler)
-    carried_q: wp.array
-    carried_qd: wp.array
+    accumulated_q_bar: wp.array
+    accumulated_qd_bar: wp.array
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -74,7 +74,7 @@ class Stages(Workspace):
         self._stages = tuple(part for part in vars(self).values() if isinstance(part, Stage))
         self.parameter_gradients: dict[str, wp.array] = {}
         self._watched: frozenset[str] | None = None
-        self._goes_back = False
+        self._has_backward = False
 
     @property
     def sources(self) -> tuple[Any, ...]:
@@ -83,20 +83,22 @@ class Stages(Workspace):
 
     def prepare_backward(self) -> None:
         """Allocate the arrays of the backward pass, once; retry if memory ran out the first time."""
-        if self._goes_back:
+        if self._has_backward:
             return
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
         of_contacts = [array for stage in self._stages for array in stage.of_contacts()]
         self._contact_adjoint_memory = shared_gradients(of_contacts, self.device)
         for array in (self.q_next, self.qd_next, self.qd_path, self.joint_damping.qd_solved):
             array.requires_grad = True
-        self.carried_q, self.carried_qd = (wp.zeros_like(x, requires_grad=False) for x in (self.q, self.qd))
+        self.accumulated_q_bar, self.accumulated_qd_bar = (
+            wp.zeros_like(x, requires_grad=False) for x in (self.q, self.qd)
+        )
         self.activations.prepare_adjoint()
         for stage in self._stages:
             stage.prepare_adjoint()
         for stage in self._stages:
             stage.gather()
-        self._goes_back = True
+        self._has_backward = True
 
     def _differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
@@ -123,7 +125,7 @@ class Stages(Workspace):
 
     def clear_adjoints(self) -> None:
         """Clear the adjoints that kernels add to, except those of contacts, whose number isn't known yet."""
-        assert self._goes_back, "prepare_backward comes first"
+        assert self._has_backward, "prepare_backward comes first"
         clear(self._adjoint_memory)
 
 

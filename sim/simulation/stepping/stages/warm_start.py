@@ -18,10 +18,10 @@ class WarmStart(Stage):
         start_source: constraint of the previous step that each continues, -1 for none.
         constraint_key, previous_key: keys of the constraints of this step and of the previous one.
         previous_impulse: impulses of the previous step.
-        carried_impulse: their adjoint, from the step that the backward pass has just left.
+        accumulated_impulse_bar: their adjoint, from the step that the backward pass has just left.
     """
 
-    carried_impulse: wp.array
+    accumulated_impulse_bar: wp.array
 
     def __init__(self, step: Workspace):
         super().__init__(step)
@@ -33,7 +33,7 @@ class WarmStart(Stage):
 
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
-        self.carried_impulse = wp.zeros_like(self.start)
+        self.accumulated_impulse_bar = wp.zeros_like(self.start)
 
     def load(self) -> None:
         """Read the impulses of the previous step."""
@@ -60,12 +60,12 @@ class WarmStart(Stage):
             impulse_bar = step.constraint_stage.further_impulse_bar if step.newton else step.solver.impulse_bar
             step.launch(kernel, self._every, impulse_bar=impulse_bar)
 
-    def clear_carried(self) -> None:
-        """Clear the carried adjoint: nothing depends on the impulses of the last step."""
+    def clear_accumulated(self) -> None:
+        """Clear the accumulated adjoint: nothing depends on the impulses of the last step."""
         if self._step.warm:
-            self.carried_impulse.zero_()
+            self.accumulated_impulse_bar.zero_()
 
-    def store_carried(self, total: wp.array) -> None:
+    def store_accumulated(self, total: wp.array) -> None:
         """Write the adjoint of the initial impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
         step = self._step
         if step.warm:

@@ -103,9 +103,9 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         servo_damping: wp.array2d(dtype=scalar),
         tendon_slope: wp.array3d(dtype=scalar),
         # Data out
-        carried: wp.array2d(dtype=inertia10),
-        carried_rate: wp.array2d(dtype=inertia10),
-        carried_momentum: wp.array2d(dtype=spatial),
+        composite_inertia: wp.array2d(dtype=inertia10),
+        composite_rate: wp.array2d(dtype=inertia10),
+        composite_momentum: wp.array2d(dtype=spatial),
         turn: wp.array2d(dtype=spatial),
         implicit_lower: wp.array2d(dtype=scalar),
         implicit_upper: wp.array2d(dtype=scalar),
@@ -121,21 +121,21 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
             if links.parent[link] >= 0:
                 v_parent = velocity[links.parent[link], world]
             body = link_inertia[link, world]
-            carried[link, world] = body
-            carried_rate[link, world] = f.inertia_rate(body, v)
-            carried_momentum[link, world] = sp.apply_inertia(body, v)
+            composite_inertia[link, world] = body
+            composite_rate[link, world] = f.inertia_rate(body, v)
+            composite_momentum[link, world] = sp.apply_inertia(body, v)
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 turn[k, world] = f.column_turn(links.joint_type[link], subspace[k, world], v_parent, v)
         for back in range(last - first):
             link = last - 1 - back
-            body = carried[link, world]
-            rate = carried_rate[link, world]
-            momentum = carried_momentum[link, world]
+            body = composite_inertia[link, world]
+            rate = composite_rate[link, world]
+            momentum = composite_momentum[link, world]
             parent = links.parent[link]
             if parent >= 0:
-                carried[parent, world] += body
-                carried_rate[parent, world] += rate
-                carried_momentum[parent, world] += momentum
+                composite_inertia[parent, world] += body
+                composite_rate[parent, world] += rate
+                composite_momentum[parent, world] += momentum
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 s = subspace[k, world]
                 force = sp.apply_inertia(body, s)

@@ -57,7 +57,7 @@ class _Given:
         return self._given[name] if name in self._given else self._simulator.parameter(name)
 
 
-def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
+def current_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
     """Return a parameter of the simulator, with the dtype and on the device of another tensor.
 
     It has a gradient if it is given by :func:`with_given`.
@@ -69,13 +69,13 @@ def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tens
     """Return parameters for a flattened batch of states [steps, num_worlds, nq]; one value each if worlds share it."""
     found = {}
     for name in names:
-        value = present_parameter(simulator, name, q)
+        value = current_parameter(simulator, name, q)
         per_world = value.dim() > number_of_dims(name)
         found[name] = value.expand(len(q), *value.shape).flatten(0, 1) if per_world else value
     return found
 
 
-class PresentRobot:
+class CurrentRobot:
     """A robot with the present parameters of a simulator; none of them is learnt.
 
     Args:
@@ -121,7 +121,7 @@ class PresentRobot:
     def _take(self, simulator: Simulator, q: torch.Tensor) -> None:
         robot = self.robot.to(q.device)
         for name in dynamics_parameters(simulator.model):
-            shared, value = simulator.model.parameters[name], present_parameter(simulator, name, getattr(robot, name))
+            shared, value = simulator.model.parameters[name], current_parameter(simulator, name, getattr(robot, name))
             if value.dim() > shared.ndim:
                 value = value.expand(q.shape[1], *value.shape[1:]).repeat(len(q) - 1, *[1] * shared.ndim)
             setattr(robot, name, value)
