@@ -67,7 +67,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     Geometries, PackedShapes, Triangles, Field = (
         structs.Geometries, structs.PackedShapes, structs.Triangles, mesh.Field
     )  # fmt: skip
-    module = kernel_module("stops", scalar)
+    module = kernel_module("stops", scalar, inlined=True)
     zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
 
     @wp.struct

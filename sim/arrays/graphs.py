@@ -70,7 +70,7 @@ def capture(work: Callable[[], None], device: wp.Device) -> Graph:
 
     Args:
         work: launches by :func:`sim.arrays.launch.launch`, clears arrays by :func:`sim.arrays.launch.clear` and runs
-            backward passes by :func:`sim.arrays.launch.run_backward`, and does nothing else on the device. Its kernels must
+            backward passes by :func:`sim.arrays.launch.run_backward`, and does nothing else on the device. Its kernels
             must have been loaded.
         device: device of the launches.
     """

@@ -128,7 +128,7 @@ def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None
 
 @contextmanager
 def listed_launches() -> Iterator[list[wp.Launch]]:
-    """List the launches of :func:`launch`, :func:`clear` and :func:`run_backward` on a CPU instead of carrying them out."""
+    """List the CPU launches of :func:`launch`, :func:`clear` and :func:`run_backward` instead of carrying them out."""
     global _listed
     before, _listed = _listed, []
     try:

@@ -254,7 +254,7 @@ class TestExclusions:
         builder = self.world("free", "revolute", "revolute")
         builder.exclude_geometries("ground", "l2/geometry_0")
         assert builder.finalize().excluded_pairs == {(0, 1), (1, 2), (2, 3)}
-        refuses(lambda: builder.exclude_geometries("ground", "ground"), "ground", "two geometries")
+        refuses(lambda: builder.exclude_geometries("ground", "ground"), "ground", "two")
         builder.exclude_geometries("ground", "gone")
         refuses(lambda: builder.finalize(), "exclude_geometries", "unknown", "geometry 'gone'")
 

@@ -17,7 +17,7 @@ METHODS = {
 }  # fmt: skip
 REPORTS = {
     "adjoint_residual", "bad_worlds", "constraint_error", "contact_overflow", "largest_contact_overflow",
-    "parameters_out_of_range", "residual", "sweeps",
+    "parameters_out_of_range", "residual", "solver_iterations", "sweeps",
 }  # fmt: skip
 ARGUMENTS = {
     "check_finite", "contact", "contact_sensors", "device", "dt", "integrator", "model", "num_worlds", "state_limit",

@@ -227,7 +227,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(sim.ModelError, match=message):
             builder.add_sensor(*arguments)
-    refuses(lambda: builder.add_sensor("s", "gyro", "ball", reference="ball"), "frame")
+    refuses(lambda: builder.add_sensor("s", "gyro", "ball", reference="ball"), "sensor 's'", "reference")
     builder.add_sensor("s", "gyro", "ball")
     refuses(lambda: builder.add_sensor("s", "gyro", "ball"), "sensor 's'")
     simulator = sim.Simulator(builder.finalize(), dt=0.01, num_worlds=1, device="cpu")

@@ -347,7 +347,7 @@ def test_a_softer_problem_leaves_the_softness_as_it_was():
         case = pressed_legs(0.01, iterations=iterations)
         simulator = case.simulator()
         case.rollout(simulator)
-        found[iterations] = simulator.engine.shards[0].step.solver.problem.grip.numpy()
+        found[iterations] = simulator.engine.shards[0].step.solver.problem.row_stiffness.numpy()
         assert iterations < 45 or simulator.residual[0] < 1e-11
-    for iterations, grip in found.items():
-        np.testing.assert_array_equal(grip, found[1], err_msg=str(iterations))
+    for iterations, stiffness in found.items():
+        np.testing.assert_array_equal(stiffness, found[1], err_msg=str(iterations))

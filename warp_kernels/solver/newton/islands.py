@@ -155,7 +155,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 world, work.count, nv, COUPLED, work.trees, work.paths, work.constraints, work.couplings, work.problem,
                 work.iterate, work.system,
             )  # fmt: skip
-            first = residuals.parts.first_place(world, work.iterate)
+            first = residuals.parts.first_index(world, work.iterate)
             residuals.linear.factorise(world, first, nv, symmetric, work.system)
 
     @wp.kernel(module=module, enable_backward=False)
