@@ -155,14 +155,14 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
     done = start(tmp_path)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("sim.errors.ModelError: ")
-    assert f"{tmp_path / 'kernels'}: " in last
+    assert str(tmp_path / "kernels") in last
     assert "WARP_CACHE_PATH" in last
     command = [sys.executable, "-m", "sim", "warmup", "scenes/robots/arm.urdf"]
     environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "kernels")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
-    assert f"{tmp_path / 'kernels'}: " in line
+    assert str(tmp_path / "kernels") in line
     assert done.returncode == 1
 
 

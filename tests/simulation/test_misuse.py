@@ -268,7 +268,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             lambda m: sim.cast_rays(m, m.q0[None], *np.ones((2, 1, 1, 3)), ["box"]),
             "targets is a list; it must be a sim",
         ),
-        (lambda m: sim.geometry_distances(m, m.q0[None], (0, 1)), "0 is no pair of geometries, such as"),
+        (lambda m: sim.geometry_distances(m, m.q0[None], (0, 1)), "geometry_distances: 0 is"),
         (
             lambda m: sim.geometry_distances(m, m.q0[None], [(0, 1)], max_distance="1"),
             "max_distance is '1'; it must be",
@@ -336,7 +336,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             "simulator is a Model; it must be a sim.Simulator",
         ),
         (lambda m: sim.exporters.write_mjcf(m, "a.xml"), "is a Model; it must be the path of the file to write"),
-        (lambda m: sim.terrain.generate([sim.terrain.Rough()], size=1000.0, spacing=0.01), "heights, of .* at most"),
+        (lambda m: sim.terrain.generate([sim.terrain.Rough()], size=1000.0, spacing=0.01), r"10040040000 .* 10000000\b"),
     ],
 )
 def test_arguments_of_another_type(call, message):
