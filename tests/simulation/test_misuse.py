@@ -336,7 +336,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             "simulator is a Model; it must be a sim.Simulator",
         ),
         (lambda m: sim.exporters.write_mjcf(m, "a.xml"), "is a Model; it must be the path of the file to write"),
-        (lambda m: sim.terrain.generate([sim.terrain.Rough()], size=1000.0, spacing=0.01), r"10040040000 .* 10000000\b"),
+        (lambda m: sim.terrain.generate([sim.terrain.Rough()], size=1000.0, spacing=0.01), "10040040000 .* 10000000"),
     ],
 )
 def test_arguments_of_another_type(call, message):
