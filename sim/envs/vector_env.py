@@ -264,7 +264,7 @@ class VectorEnv:
         Returns:
             observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
             dictionary: ``final_obs``, the observation before any reset; ``final_mask``, true for an ended episode;
-                ``not_finite``, true if it ended because the state wasn't finite or exceeded the task's ``state_limit``;
+            ``not_finite``, true if it ended because the state wasn't finite or exceeded the task's ``state_limit``;
             ``episode_return`` and ``episode_length`` so far, zero in a step that only resets. A bad environment keeps
             its last good state in ``final_obs``, gets a reward of zero, and adds nothing to any gradient.
         """

@@ -60,8 +60,7 @@ def own_pages_only(host: str) -> Iterator[None]:
     """Make viser's servers reject requests of other pages, as a context manager.
 
     viser has no option for this, nor for the time that it waits for browsers to close their connections: both are
-        options
-    of the websockets function that it calls.
+    options of the websockets function that it calls.
 
     Args:
         host: address that the viewer listens on.

@@ -45,8 +45,7 @@ def check_text(path: Path) -> None:
     """Raise ImportFileError for a file or include that makes MuJoCo's parser allocate too much, or has NaN.
 
     This covers elements repeated too often, arrays filled with zeros, and NaN: MuJoCo 4 warns of NaN, but its Python
-        module
-    deadlocks in the warning after another file has raised an exception.
+    module deadlocks in the warning after another file has raised an exception.
 
     Raises:
         ImportFileError: naming the element and its line.

@@ -42,9 +42,8 @@ def add_usd(
       points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of its parent joint.
     - A joint with six degrees of freedom becomes the joint that its free axes are, or several in a row with massless
-      links between them: slides along x, y and z, then rotations about x, y and z, or a ball joint for three rotations
-          without
-      limits or drives. It is ignored if nothing is locked, limited or driven.
+      links between them: slides along x, y and z, then rotations about x, y and z, or a ball joint for three
+      rotations without limits or drives. It is ignored if nothing is locked, limited or driven.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
@@ -53,7 +52,7 @@ def add_usd(
     - Kinematic bodies have prescribed motion: their joint is ``kinematic``, a free one if no joint connects them to the
       world or to another kinematic body. Initial velocities, time samples and break forces are ignored.
     - Of the schemas of Newton, MuJoCo and PhysX, armature, dry friction, damping, springs and limits of joints, coupled
-    joints, actuators and constraints are read. A warning names what was ignored.
+      joints, actuators and constraints are read. A warning names what was ignored.
 
     A file of :func:`sim.usd.write_usd` restores its model, in double precision.
 
