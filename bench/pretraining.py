@@ -5,8 +5,8 @@
 
 As a control, the training in MuJoCo continues for the same time again: then both have trained equally long.
 Environments here have MuJoCo's law of contact; those in MuJoCo are gymnasium's Ant-v5 without the cost of contact
-forces and without these forces in its observations. Minutes are processor time with one thread. Trainings in the file aren't repeated,
-unless another training continues from them.
+forces and without these forces in its observations. Minutes are processor time with one thread. Trainings in the
+file aren't repeated, unless another training continues from them.
 """
 
 import argparse
