@@ -71,15 +71,16 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
 
-def free_bodies_on_meshes(model: Model, floating: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
-    """Return the free bodies that may touch static triangle meshes: their pairs of a geometry and a mesh, by link.
+def free_bases(model: Model) -> np.ndarray:
+    """Return the links with a free joint whose motion isn't prescribed."""
+    free = np.flatnonzero(np.asarray(model.joint_type) == codes.FREE)
+    return free[np.logical_not(model.prescribed[model.joint_qd_start[free]])]
 
-    Args:
-        model: the model.
-        floating: links that move freely.
-    """
+
+def free_bodies_on_meshes(model: Model) -> dict[int, list[tuple[int, int]]]:
+    """Return the free bodies that may touch static triangle meshes: their pairs of a geometry and a mesh, by link."""
     meshes = [g for g, geometry in enumerate(model.geometries) if geometry.type == codes.MESH and geometry.collides]
-    found: dict[int, list[tuple[int, int]]] = {int(link): [] for link in floating}
+    found: dict[int, list[tuple[int, int]]] = {int(link): [] for link in free_bases(model)}
     for g, geometry in enumerate(model.geometries):
         if geometry.collides and geometry.link in found:
             found[geometry.link] += [(g, mesh) for mesh in meshes if may_touch(model, g, mesh)]
@@ -151,6 +152,7 @@ class CollisionModel:
             contact sensors.
         sensors: sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
         contact_slots: slots of contact sensors, see :func:`contact_slots`.
+        on_meshes: free bodies that may touch static meshes, see :func:`free_bodies_on_meshes`.
         by_grid: whether pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: working arrays of a shard for that.
 
@@ -221,6 +223,7 @@ class CollisionModel:
         self.sensors = sensor_arrays(model, sensed, self.contact_slots, by_mujoco, device)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model, by_mujoco)
+        self.on_meshes = free_bodies_on_meshes(model)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
         """Set the attributes that depend on the types of all pairs."""

@@ -13,7 +13,7 @@ from sim.model.model import Model
 from sim.model.sensors import SENSOR_KINDS
 from sim.simulation.options import ContactMethod, hard_options
 from sim.simulation.stepping.activations import Activations
-from sim.simulation.stepping.collision import CollisionModel, free_bodies_on_meshes
+from sim.simulation.stepping.collision import CollisionModel, free_bases
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
@@ -125,8 +125,7 @@ class Workspace(SolverChoice):
         model = self.model
         # Under MuJoCo's law gyroscopic forces are explicit.
         self.turning = np.flatnonzero(np.isin(model.joint_type, () if self.by_mujoco else (SPHERICAL, FREE)))
-        free = self.turning[model.joint_type[self.turning] == FREE]
-        self.floating = free[np.logical_not(model.prescribed[model.joint_qd_start[free]])]
+        self.floating = np.intersect1d(self.turning, free_bases(model))
 
     def _allocate_state(self) -> None:
         model, scalar, worlds = self.model, self.scalar, self.num_worlds
@@ -171,7 +170,7 @@ class Workspace(SolverChoice):
     @property
     def stopped(self) -> dict[int, list[tuple[int, int]]]:
         """Return the free bodies that static meshes may stop: their pairs of a geometry and a mesh, by link."""
-        return free_bodies_on_meshes(self.model, () if self.by_mujoco or not self.max_contacts else self.floating)
+        return self.collision.on_meshes if self.max_contacts and not self.by_mujoco else {}
 
     @property
     def qd_unstopped(self) -> wp.array:
