@@ -1,16 +1,16 @@
-"""Stops: the centre of a free body is not carried through a static triangle mesh, however a hit sets the body spinning.
+"""Stops: limits on velocities that keep the centre of a free body from passing a static triangle mesh.
 
-A contact has one normal and one place for the whole step. A body that is hit off its centre and then turns by a radian or more
-within the step leaves that place, and its centre goes on through what is thin. So the way of the centre in a step, by the velocities
-that contacts have left, is compared with the triangles of the mesh: where it would pierce one from outside, the velocity along the
-triangle's normal is reduced, so that the centre stays in front. What an edge turns aside pierces none, and is left alone.
+A contact has one normal and one point for the whole step. A body that is hit off its centre can turn by a radian or more within the
+step: it leaves that point, and its centre would pass a thin wall. So the displacement of the centre in a step, by the velocities after
+the contacts, is tested against the triangles. If it pierces one from outside, the velocity along the triangle's normal is reduced, so
+that the centre stays in front. A body deflected by an edge pierces no triangle and isn't changed.
 
-The centre is that of the ball inside of a geometry (:mod:`warp_kernels.collision.touch.inner_ball`). With the height d of the centre over
-the triangle's plane, its way w, and r a share of the ball's radius, the way along the normal n is changed by
+The centre is that of the inner ball of a geometry (:mod:`warp_kernels.collision.touch.inner_ball`). With the height d of the centre over
+the triangle's plane, its displacement w, and a clearance r, a fraction of the ball's radius, the displacement along the normal n changes by
 
-    max(0, min(-n . w, -n . w (1 + r / |w|) - d)),
+    max(0, min(-n . w, -n . w (1 + r / |w|) - d)).
 
-so that the way and r beyond it end on the plane, or the centre goes no nearer to it. A stop doesn't turn the body.
+The displacement extended by r then ends on the plane, or the centre comes no nearer to it. A stop doesn't turn the body.
 """
 
 import functools
@@ -27,9 +27,9 @@ from warp_kernels.collision.touch.inner_ball import inner_ball_functions
 from warp_kernels.kinematics.recentre import recentre_functions
 from warp_kernels.types import kernel_module, warp_types
 
-# Stops of a body in a step. The last one ends the way where it begins: two planes may each lead through the other one.
+# Stops of a body in a step. The last one ends the motion: two planes may each lead through the other one.
 STOPS = 3
-# How far the centre stays away from a triangle, in radii of its ball; of what touches it at a small angle this times the least cosine.
+# Clearance between the centre and a triangle, in radii of its ball; for grazing paths this times the least cosine.
 CLEARANCE = 0.5
 LEAST_COSINE = 0.125
 
@@ -43,7 +43,7 @@ class StopPairs:
         start: where the pairs of each body start, and their end [bodies + 1].
         body: geometry of the body, in each pair [pairs].
         mesh: geometry of the mesh, in each pair [pairs].
-        dof: body whose velocity a degree of freedom is, three times that and the axis, -1 for none [dof].
+        dof: three times the body that a degree of freedom translates, plus the axis; -1 for other degrees of freedom [dof].
     """
 
     link: wp.array(dtype=int)
@@ -72,7 +72,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Centre:
-        """The centre of a ball and its way in a step, in the frame of a mesh; radius of the ball; the mesh and its orientation."""
+        """Centre of a ball and its displacement in a step, in the frame of a mesh; radius of the ball; the mesh and its orientation."""
 
         start: vec3
         way: vec3
@@ -90,7 +90,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3), a: int, arm: vec3, linear: vec3, spin: vec3,
         dt: scalar, world: int,
     ):  # fmt: skip
-        """Return the centre of a geometry, from the origin of its body, and the way of it.
+        """Return the centre of a geometry, from the origin of its body, and its displacement.
 
         arm: from the origin of the body to its centre of mass. linear, spin: the velocities of a step.
         """
@@ -125,7 +125,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def stop(centre: Centre, corners: mat33):
-        """Return the change of a way that pierces a triangle, in world axes."""
+        """Return the change of a displacement that pierces a triangle, in world axes."""
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         height = wp.dot(normal, centre.start - corners[0])
         closing = -wp.dot(normal, centre.way)
@@ -135,7 +135,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def first_pierced(data: Triangles, centre: Centre):
-        """Return the first triangle that a way pierces from outside, -1 for none, and the share of the way until there."""
+        """Return the first triangle that a displacement pierces from outside, -1 for none, and the fraction of it up to there."""
         way = (one + scalar(CLEARANCE) * centre.radius / wp.length(centre.way)) * centre.way
         field = centre.field
         middle = centre.start + half * way
@@ -178,7 +178,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Find the triangles that stop each body in turn, STOPS rows a body.
 
-        stop_pair: -1 for none; stop_triangle: of the pair's mesh; stop_shift: by what stops change the way of each body, m.
+        stop_pair: -1 for none; stop_triangle: of the pair's mesh; stop_shift: change of each body's displacement, m.
         """
         item, world = wp.tid()
         for n in range(wp.static(STOPS)):

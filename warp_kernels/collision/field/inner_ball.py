@@ -1,9 +1,8 @@
-"""The way out of a thin wall of a static triangle mesh: back to the side on which the centre of the body is.
+"""Contact of a body's inner ball with a thin wall of a static triangle mesh: it pushes back to the side of the ball's centre.
 
-A mesh has no inside that would push a body back. Of a body with a wall through it, what is behind the wall would leave through the far
-side, and take the rest with it. So triangles that have the centre of the body's inner ball
-(:mod:`warp_kernels.collision.touch.inner_ball`) behind them are left out where the nearest one faces the other way, and has the
-centre in front. The ball touches that one's plane instead.
+A mesh has no inside that would push a body back. If a wall is through a body, contacts behind the wall would push the body out on the far
+side. So triangles that have the centre of the inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) behind them are dropped if the
+nearest triangle faces the other way and has the centre in front. The ball touches the plane of that triangle instead.
 """
 
 import functools
@@ -18,11 +17,11 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.inner_ball import inner_ball_functions
 from warp_kernels.types import warp_types
 
-# The feature of such a contact is this less the number of the triangle; -1 is none.
+# Feature id of such a contact: this minus the index of the triangle; -1 is none.
 FIRST_BALL = -2
-# Radius of the ball that leaves the wall, in those of the inner ball: the ends of what is long are further through it.
+# Radius of the ball in this contact, in radii of the inner ball: ends of long bodies are further through the wall.
 NEAR = 2.0
-# Overlap, in radii of the inner ball, up to which no wall is through a body.
+# Penetration, in radii of the inner ball, up to which no wall counts as through a body.
 SHALLOW = 0.0005
 
 

@@ -19,8 +19,8 @@ class Stops(Stage):
 
     Attributes:
         stop_pairs: struct of the bodies and the meshes that they may touch.
-        stop_pair, stop_triangle: what stops each body in turn [STOPS * bodies, world].
-        stop_shift: by what stops change the way of each body [bodies, world], m.
+        stop_pair, stop_triangle: pair and triangle of each stop of a body, in order [STOPS * bodies, world].
+        stop_shift: change of each body's displacement [bodies, world], m.
         qd_unstopped: the velocity along which positions would move without stops [world, dof].
     """
 
