@@ -165,7 +165,7 @@ def friction_problem(distance: float = 0.8) -> Problem:
     def losses(x: np.ndarray) -> np.ndarray:
         values = base.copy()
         values[: len(x), scene.ground] = friction.START * np.exp(x[:, 0] / SPREAD)
-        simulator.set_parameter("friction", values)
+        simulator.parameters["friction"] = values
         q = simulator.rollout(state, steps=scene.steps).q.numpy()
         return np.abs(q[-1, : len(x), forward] - distance)
 

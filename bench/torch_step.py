@@ -73,7 +73,7 @@ def robot_of(simulator: sim.Simulator) -> Robot:
         ValueError: if the model is not a single floating robot with revolute joints and balls for feet on level ground.
     """
     model = simulator.model
-    value = simulator.parameter_values()
+    value = dict(simulator.parameters)
     feet, ground = _feet(model)
     parent = [int(p) for p in model.link_parent]
     depth: list[int] = []

@@ -79,7 +79,7 @@ def estimate(
         # Runs at least once, even if a resumed run has made more iterations: its last friction is untested.
         for iteration in range(len(distances), max(iterations, len(distances)) + 1):
             all_frictions[scene.ground] = frictions[-1]
-            simulator.set_parameter("friction", all_frictions)
+            simulator.parameters["friction"] = all_frictions
             trajectory = simulator.rollout(state, steps=scene.steps)
             q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
             miss = float(forward[0] @ q[-1]) - distance

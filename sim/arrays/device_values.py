@@ -172,7 +172,7 @@ class DeviceValues:
             present: present value, shared or per world.
             name: name of the parameter.
             given: ``[n, ...]`` for all chosen worlds or ``[k, n, ...]``, one for each.
-            worlds: chosen worlds, see :meth:`sim.Simulator.set_parameter`; a tensor on the device isn't read on the
+            worlds: chosen worlds, see :attr:`sim.Simulator.parameters`; a tensor on the device isn't read on the
                 host, and a number of worlds other than k counts as a value out of range.
 
         Raises:

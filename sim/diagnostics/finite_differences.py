@@ -101,7 +101,7 @@ class Rollouts:
         problem, simulator = self.problem, self._simulator
         for name, value in batch.items():
             if name not in INPUTS:
-                simulator.set_parameter(name, value)
+                simulator.parameters[name] = value
         given = {name: self._in_every_world(name) for name in INPUTS if name in problem.values} | batch
         tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[3:])
         impulses = None

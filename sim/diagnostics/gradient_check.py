@@ -137,7 +137,7 @@ def _doubled(
     tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
     parameters = {
         name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
-        for name, value in simulator.parameter_values().items()
+        for name, value in simulator.parameters.items()
     }
     exact = simulator.contact
     if isinstance(exact, HardContact):
@@ -165,7 +165,7 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
     if not names:
         raise ModelError("wrt is empty; name at least one argument, or omit wrt to check the state")
     for name in names:
-        known = [*INPUTS, *simulator.parameter_values()]
+        known = [*INPUTS, *simulator.parameters]
         if name not in known:
             raise ModelError(f"wrt: there is no '{name}'; choose from {', '.join(known)}")
         if name == "act" and not simulator.model.na:
@@ -213,7 +213,7 @@ def _weights(
 def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
     """Return the problem of one world of a trajectory."""
     simulator = trajectory.simulator
-    values = {name: value[world] for name, value in simulator.parameter_values().items()}
+    values = {name: value[world] for name, value in simulator.parameters.items()}
     values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
     if trajectory.act is not None:
         values["act"] = trajectory.act.numpy()[0, world]

@@ -179,7 +179,7 @@ def _alone(simulator: Simulator, world: int, contact: PgsContact) -> Simulator:
     m = simulator.model
     parameters = {
         name: value[world] if value.ndim > number_of_dims(name) else value
-        for name, value in simulator.parameter_values().items()
+        for name, value in simulator.parameters.items()
     }
     double = replace(m, dtype="float64")
     return simulator.alike(1, model=double, contact=contact, parameters=parameters, contact_sensors=())

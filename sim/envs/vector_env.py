@@ -452,7 +452,7 @@ class VectorEnv:
         return first
 
     def _set_parameters(self) -> None:
-        self.simulator.set_parameters(self._random_parameters)
+        self.simulator.parameters.update(self._random_parameters)
 
     def _seed(self, seed: int | None) -> None:
         if seed is None:

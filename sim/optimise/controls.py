@@ -78,7 +78,7 @@ def control_space(
     model = worlds.model
     if joints is None and model.nu:
         names, dofs = model.actuator_names, None
-        low, high = (worlds.parameter(f"actuator_control_{side}") for side in ("lower", "upper"))
+        low, high = (worlds.parameters[f"actuator_control_{side}"] for side in ("lower", "upper"))
         strength = np.full(model.nu, np.inf)
         if low.ndim != 1 or high.ndim != 1:
             raise ModelError("Problem: the actuators' limits differ between worlds; give limits that all worlds share")

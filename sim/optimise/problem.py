@@ -187,7 +187,7 @@ class Problem:
 
     def worlds(self, count: int) -> Simulator:
         """Return a simulator with ``count`` worlds and the present parameters; kept for the next call."""
-        values = self.simulator.parameter_values()
+        values = dict(self.simulator.parameters)
         simulator, given = self._simulators.get(count, (None, {}))
         changed = [name for name, value in values.items() if value is not given.get(name)]
         for name in changed:
@@ -199,7 +199,7 @@ class Problem:
             simulator = self.simulator.alike(count)
         else:
             for name in changed:
-                simulator.set_parameter(name, values[name])
+                simulator.parameters[name] = values[name]
         self._simulators[count] = simulator, values
         return simulator
 
@@ -264,7 +264,7 @@ class Problem:
     ) -> Motion:
         """Return the motion that costs are evaluated on, see :class:`Motion`."""
         robot = self._current(q)
-        return Motion(q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.parameter_values())
+        return Motion(q, qd, act, controls, contact_force, robot, self.tangent, dict(self.simulator.parameters))
 
     def cost(self, motion: Motion) -> torch.Tensor:
         """Compute the cost of every world [worlds], ignoring constraints."""

@@ -1,10 +1,13 @@
-"""Deprecated form of contact methods."""
+"""Deprecated form of contact methods, and deprecated attributes of a simulator."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from sim.errors import ModelError
 from sim.simulation.options import ContactMethod, HardContact, ModelContact, MujocoContact, PgsContact
+from sim.simulation.rollout import unguarded_rollout
 from sim.version import warn_deprecated
 
 # Keywords in order, with their defaults.
@@ -55,3 +58,29 @@ class ContactOptions:
 
 def _is_default(name: str, value: object) -> bool:
     return value is KEYWORDS[name] or (isinstance(value, str | float | int) and value == KEYWORDS[name])
+
+
+def _set_parameter(simulator: Any, name: str, value: Any, worlds: Any = None) -> None:
+    simulator.parameters.update({name: value}, worlds)
+
+
+INTERNAL = "use bad_worlds, rollout or Trajectory.backward; simulator.engine may change with any version"
+# Deprecated attributes of a simulator: what to do instead, and how to find their value.
+RENAMED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "bad_state": (INTERNAL, attrgetter("engine.reports.bad_state")),
+    "keeps_on_device": (INTERNAL, attrgetter("engine.settings.keeps_on_device")),
+    "open_constraint": (INTERNAL, attrgetter("engine.reports.open_constraint")),
+    "parameter": ("read simulator.parameters[name]", attrgetter("parameters.__getitem__")),
+    "parameter_gradient": (INTERNAL, attrgetter("engine.parameter_gradient")),
+    "parameter_values": ("read simulator.parameters", lambda simulator: lambda: dict(simulator.parameters)),
+    "parameters_out_of_range": ("read simulator.parameters.out_of_range", attrgetter("parameters.out_of_range")),
+    "problems_of": (INTERNAL, attrgetter("engine.reports.problems_of")),
+    "run_back": (INTERNAL, attrgetter("engine.run_backward")),
+    "run_forward": (INTERNAL, attrgetter("engine.run_forward")),
+    "set_parameter": ("set simulator.parameters[name] = value", lambda simulator: partial(_set_parameter, simulator)),
+    "set_parameters": ("call simulator.parameters.update", attrgetter("parameters.update")),
+    "shards": (INTERNAL, attrgetter("engine.shards")),
+    "sweeps": ("read simulator.solver_iterations", attrgetter("solver_iterations")),
+    "unguarded_rollout": (INTERNAL, lambda simulator: partial(unguarded_rollout, simulator)),
+    "with_parameters": ("call simulator.parameters.using", attrgetter("parameters.using")),
+}

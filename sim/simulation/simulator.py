@@ -4,8 +4,6 @@ import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,6 +21,7 @@ from sim.model.model import Model
 from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, Overlap, overlaps_of, read_contacts
+from sim.simulation.deprecated import RENAMED
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.first_state import first_act, first_state, require_state
 from sim.simulation.engine.recording import Recording
@@ -30,24 +29,13 @@ from sim.simulation.engine.rollout import run_rollout, warn_caller
 from sim.simulation.engine.settings import FIXED, checked_settings
 from sim.simulation.linearisation import Linearisation, Lineariser
 from sim.simulation.options import STATE_LIMIT, ContactMethod
+from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.rollout import unguarded_rollout
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.version import warn_deprecated
 
 MOST_NAMED = 3  # pairs that a warning names
-# Deprecated attributes, which belong to the engine now, and where to find them.
-MOVED = {
-    "bad_state": attrgetter("engine.reports.bad_state"),
-    "keeps_on_device": attrgetter("engine.settings.keeps_on_device"),
-    "open_constraint": attrgetter("engine.reports.open_constraint"),
-    "parameter_gradient": attrgetter("engine.parameter_gradient"),
-    "problems_of": attrgetter("engine.reports.problems_of"),
-    "run_back": attrgetter("engine.run_backward"),
-    "run_forward": attrgetter("engine.run_forward"),
-    "shards": attrgetter("engine.shards"),
-    "unguarded_rollout": lambda simulator: partial(unguarded_rollout, simulator),
-}
 
 
 class Simulator:
@@ -128,7 +116,7 @@ class Simulator:
         self._looked_at_the_start = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())
+        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, dict(self.parameters))
         return type(self), (
             *arguments,
             self.check_finite,
@@ -160,7 +148,7 @@ class Simulator:
             changes: arguments of the constructor that differ.
         """
         same = {name: getattr(self, name) for name in FIXED - {"num_worlds"}}
-        parameters = self.parameter_values() if parameters is None else parameters
+        parameters = dict(self.parameters) if parameters is None else parameters
         return type(self)(num_worlds=num_worlds, parameters=parameters, **{**same, **changes})
 
     @serialized
@@ -355,61 +343,14 @@ class Simulator:
         trajectory.remember()
         return trajectory
 
-    @serialized
-    def set_parameter(self, name: str, value: npt.ArrayLike, worlds: npt.ArrayLike | None = None) -> None:
-        """Set a parameter to a value ``[n, ...]`` shared by all worlds or ``[num_worlds, n, ...]`` per world (see
-        :mod:`sim.model.parameters`).
+    @property
+    def parameters(self) -> SimulatorParameters:
+        """Return the present parameters, a mapping to read and to write: ``simulator.parameters["mass"] = 2.0``.
 
-        Args:
-            name: name of the parameter.
-            value: the new value. A Warp array or PyTorch tensor of the model's dtype on the simulator's CUDA device
-                stays there, see below.
-            worlds: worlds that get the value, as a mask [num_worlds] or as indices [k]; ``[n, ...]`` is then one value
-                for them all, ``[k, n, ...]`` one for each. The others keep theirs. Default: all worlds.
-
-        Raises:
-            ModelError: for an unknown name, a wrong shape, a value that is not finite or out of its range, an
-                indefinite inertia, limits that cross, and masses that leave the mass matrix singular.
-
-        A value that stays on a CUDA device is copied and checked there without synchronisation. A number out of range
-        makes its worlds bad from the first state on (:attr:`bad_worlds`) and is replaced by the simulator's first
-        value; :attr:`parameters_out_of_range` counts such numbers. Parameters that decide which constraints exist
-        (limits, dry friction, restitution) are copied to the host nevertheless.
+        See :class:`sim.simulation.parameters.SimulatorParameters` for values per world, several at once, and values
+        that are restored at the end of a ``with`` block.
         """
-        self.engine.use(self.engine.parameters.changed({name: value}, worlds))
-
-    @serialized
-    def set_parameters(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Set several parameters at once. Only the result must be consistent, such as lower and upper limits.
-
-        Args:
-            values: values by name, each as for :meth:`set_parameter`.
-
-        Raises:
-            ModelError: see :meth:`set_parameter`; no parameter has then changed.
-        """
-        require_type("set_parameters: values", values, Mapping, "a dictionary, from names to values")
-        self.engine.use(self.engine.parameters.changed(values))
-
-    def parameter(self, name: str) -> np.ndarray:
-        """Return the present value of a parameter, in the shape in which it was given.
-
-        Raises:
-            ModelError: for an unknown name.
-        """
-        return self.engine.parameters.numbers(name).copy()
-
-    def parameter_values(self) -> dict[str, np.ndarray]:
-        """Return the present values of all parameters; do not write to them."""
-        return self.engine.parameters.all_numbers()
-
-    def with_parameters(self, values: Mapping[str, npt.ArrayLike]) -> contextlib.AbstractContextManager[None]:
-        """Use other parameters inside a ``with`` block; the previous ones are restored at its end, even after an error.
-
-        Raises:
-            ModelError: see :meth:`set_parameter`.
-        """
-        return self.engine.with_parameters(values)
+        return SimulatorParameters(self.engine)
 
     @property
     @serialized
@@ -430,12 +371,6 @@ class Simulator:
         option allows means that the solver converged to ``tolerance`` first.
         """
         return self.engine.reports.solver_iterations()
-
-    @property
-    def sweeps(self) -> np.ndarray:
-        """Return :attr:`solver_iterations`. Deprecated: read that attribute."""
-        warn_deprecated("Simulator.sweeps", "read Simulator.solver_iterations", "0.3")
-        return self.solver_iterations
 
     @property
     @serialized
@@ -482,15 +417,6 @@ class Simulator:
         """
         return self.engine.reports.bad_worlds()
 
-    @property
-    def parameters_out_of_range(self) -> dict[str, int]:
-        """Return the count of numbers out of range that each parameter was given on a CUDA device.
-
-        It counts from the construction of the simulator on, and waits for the device. Values given on the host are
-        checked at once.
-        """
-        return self.engine.parameters.out_of_range()
-
     def _one_step(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
         """Take a step that isn't recorded on a tape, with inputs that have no dimension of steps."""
         first, rows_of = first_state(self.engine, state), self.engine.batches.rows_of_worlds
@@ -505,15 +431,15 @@ class Simulator:
             if name in FIXED and name in self.__dict__:
                 raise ModelError(f"Simulator: {name} can't be changed; make another simulator: {_another(name)}")
             if "engine" in self.__dict__ and name in self.engine.parameters.values:
-                raise ModelError(f"Simulator: {name} is a parameter; call simulator.set_parameter({name!r}, value)")
+                raise ModelError(f"Simulator: {name} is a parameter; set simulator.parameters[{name!r}] = value")
             super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
-            if name not in MOVED:
+            if name not in RENAMED:
                 raise AttributeError(f"'Simulator' object has no attribute {name!r}")
-            instead = "use bad_worlds, rollout or Trajectory.backward; simulator.engine may change with any version"
+            instead, find = RENAMED[name]
             warn_deprecated(f"Simulator.{name}", instead, "0.3")
-            return MOVED[name](self)
+            return find(self)
 
 
 def _another(name: str) -> str:

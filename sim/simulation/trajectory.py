@@ -20,6 +20,7 @@ from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.options import ContactMethod
+from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
@@ -43,8 +44,9 @@ class SimulatorLike(Protocol):
     def residual(self) -> np.ndarray:
         """See :attr:`sim.Simulator.residual`."""
 
-    def parameter_values(self) -> dict[str, np.ndarray]:
-        """See :meth:`sim.Simulator.parameter_values`."""
+    @property
+    def parameters(self) -> SimulatorParameters:
+        """See :attr:`sim.Simulator.parameters`."""
 
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
         """See :meth:`sim.Simulator.state`."""

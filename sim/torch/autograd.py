@@ -58,7 +58,7 @@ def rollout(
             integrators, as MuJoCo's do. Sensors of contacts and forces must be among the ``contact_sensors``.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
-            they stay on the device, see :meth:`sim.Simulator.set_parameter`. Readings use them too, so that a mass can
+            they stay on the device, see :attr:`sim.Simulator.parameters`. Readings use them too, so that a mass can
             be learnt from what a force sensor has measured.
 
     Returns:

@@ -54,7 +54,7 @@ class _Given:
 
     def parameter(self, name: str) -> Any:
         """Return the given value, or else the simulator's."""
-        return self._given[name] if name in self._given else self._simulator.parameter(name)
+        return self._given[name] if name in self._given else self._simulator.parameters[name]
 
 
 def current_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
@@ -62,7 +62,7 @@ def current_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> to
 
     It has a gradient if it is given by :func:`with_given`.
     """
-    return torch.as_tensor(simulator.parameter(name), dtype=like.dtype, device=like.device)
+    return torch.as_tensor(simulator.parameters[name], dtype=like.dtype, device=like.device)
 
 
 def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -93,7 +93,7 @@ class JointForces(torch.nn.Module):
         if len(simulator.model.drag_boxes.link):
             raise ModelError("JointForces: the forces of a medium can't be separated; remove set_medium from the model")
         tendons = simulator.model.tendons.names
-        if tendons and (simulator.parameter("tendon_armature") > 0.0).any():
+        if tendons and (simulator.parameters["tendon_armature"] > 0.0).any():
             raise ModelError(
                 "JointForces: inertia of tendon armature can't be separated from constraints; give the joints "
                 "armature instead"

@@ -316,7 +316,7 @@ def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> context
     if not values:
         return contextlib.nullcontext()
     given = {name: _given(simulator, value) for name, value in zip(settings.names, values, strict=True)}
-    return simulator.with_parameters(given)
+    return simulator.parameters.using(given)
 
 
 def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":

@@ -121,7 +121,7 @@ def test_forces_are_those_of_mujoco(tmp_path):
         q, qd = (torch.tensor(np.array([[x, x]]).reshape(2, 1, 6)) for x in (data.qpos, data.qvel))
         for simulator in simulators:
             force = sim.torch.actuator_forces(simulator, q, qd, torch.tensor(data.ctrl.reshape(1, 1, 6)))
-            gear = simulator.parameter("actuator_gear")
+            gear = simulator.parameters["actuator_gear"]
             np.testing.assert_allclose(force.numpy()[0, 0] * gear, data.qfrc_actuator, rtol=1e-10)
         at_limit |= {(i, f) for i, f in enumerate(data.actuator_force.tolist()) if f in (-0.2, 1.1, -0.3, 0.7, -2, 0.5)}
     assert len(at_limit) == 6
@@ -220,7 +220,7 @@ def test_gains_of_other_kinds():
     refuses(lambda: hinge("position", gains=sim.Gains(kp=1.0, offset=2.0)), "position", "offset")
     simulator = sim.Simulator(hinge("torque"), 0.01, device="cpu")
     with raises_naming("'actuator_gain'", "zero", "actuator 'joint'", "torque"):
-        simulator.set_parameter("actuator_gain", 1.0)
+        simulator.parameters["actuator_gain"] = 1.0
 
 
 def test_gradients_checked_on_a_users_scene():

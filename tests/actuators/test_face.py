@@ -103,11 +103,12 @@ def test_shapes_and_lengths():
 def test_parameters():
     simulator = sim.Simulator(arm(), 0.01, device="cpu")
     with raises_naming("'actuator_kp'", "zero", "actuator 'joint2'", "velocity"):
-        simulator.set_parameter("actuator_kp", [0.0, 1.0, 1.0, 0.0])
-    refuses(lambda: simulator.set_parameter("actuator_kd", 1.0), "'actuator_kd'", "zero", "actuator 'joint0'", "torque")
-    refuses(lambda: simulator.set_parameter("actuator_kp", [0.0, -1.0, 0.0, 0.0]), "'actuator_kp'", "-1.0")
+        simulator.parameters["actuator_kp"] = [0.0, 1.0, 1.0, 0.0]
+    with raises_naming("'actuator_kd'", "zero", "actuator 'joint0'", "torque"):
+        simulator.parameters["actuator_kd"] = 1.0
+    refuses(lambda: simulator.parameters.update({"actuator_kp": [0.0, -1.0, 0.0, 0.0]}), "'actuator_kp'", "-1.0")
     without = sim.Simulator(builder().finalize(), 0.01, device="cpu")
-    refuses(lambda: without.set_parameter("actuator_kp", 1.0), "unknown", "parameter 'actuator_kp'")
+    refuses(lambda: without.parameters.update({"actuator_kp": 1.0}), "unknown", "parameter 'actuator_kp'")
     with raises_naming("unknown", "parameter 'actuator_kp'"):
         sim.Simulator(builder().finalize(), 0.01, device="cpu", parameters={"actuator_kp": []})
 
@@ -118,7 +119,7 @@ def test_a_limit_set_later():
     fresh = sim.Simulator(arm(limits=(1.0,) * 4), 0.01, device="cpu")
     control = np.full((5, 4), 3.0)
     simulator.rollout(simulator.initial_state(), control=control)
-    simulator.set_parameter("actuator_force_limit", 1.0)
+    simulator.parameters["actuator_force_limit"] = 1.0
     one, other = (s.rollout(s.initial_state(), control=control).q.numpy() for s in (simulator, fresh))
     np.testing.assert_array_equal(one, other)
 
@@ -132,7 +133,7 @@ def test_worlds_differ_and_are_stored_as_they_ran(dtype):
     model = arm(dtype, limits=(0.5, 6.0, 4.0, 3.0))
     gains = np.array([0.0, 80.0, 0.0, 30.0]) * (1.0 + 0.05 * np.arange(40)[:, None])
     simulator = sim.Simulator(model, 1 / 240, 40, "cpu", parameters={"actuator_kp": gains})
-    simulator.set_parameter("actuator_force_limit", np.tile(simulator.parameter("actuator_force_limit"), (40, 1)))
+    simulator.parameters["actuator_force_limit"] = np.tile(simulator.parameters["actuator_force_limit"], (40, 1))
     control = 0.4 * np.random.default_rng(0).normal(size=(6, 40, 4))
     trajectory = simulator.rollout(simulator.initial_state(), control=control)
     assert trajectory.tau is None

@@ -218,7 +218,7 @@ def test_what_has_no_place_for_them_says_so(tmp_path):
     model = load_quietly(written(tmp_path))
     simulator = sim.Simulator(model, DT, contact=sim.MujocoContact())
     with raises_naming("parameter 'actuator_force_axis'", "zero", "actuator 'stick'"):
-        simulator.set_parameter("actuator_force_axis", np.ones((model.nu, 3)))
+        simulator.parameters["actuator_force_axis"] = np.ones((model.nu, 3))
     with raises_naming("'implicitfast'", "actuator 'reach'"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=sim.MujocoContact())
     builder = sim.ModelBuilder()

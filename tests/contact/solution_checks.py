@@ -153,7 +153,7 @@ def gradcheck_rollout(contact: sim.ContactMethod, inside: float = 0.0) -> None:
     simulator = sim.Simulator(ball(), 1 / 240, 2, "cpu", contact)
     q = torch.tensor(np.tile(lowered(ball(), inside), (2, 1)), requires_grad=True)
     qd = torch.tensor([spin(3.0, 1.0, 0.0), spin(0.3, 0.1, 0.0)], dtype=torch.float64, requires_grad=True)
-    friction = torch.tensor(simulator.parameter("friction"), requires_grad=True)
+    friction = torch.tensor(simulator.parameters["friction"], requires_grad=True)
     torch.autograd.gradcheck(
         lambda q, qd, friction: sim.torch.rollout(simulator, q, qd, steps=3, friction=friction), (q, qd, friction)
     )

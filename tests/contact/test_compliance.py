@@ -209,7 +209,7 @@ def test_stiffness_per_world_and_set_later():
     stiffness = np.array([[np.inf, 300.0], [np.inf, np.inf], [800.0, 300.0]])
     simulator = sim.Simulator(model, DT, 3, "cpu")
     before = simulator.rollout(simulator.initial_state(), steps=50).q.numpy()
-    simulator.set_parameter("contact_stiffness", stiffness)
+    simulator.parameters["contact_stiffness"] = stiffness
     q = simulator.rollout(simulator.initial_state(), steps=50).q.numpy()
     np.testing.assert_array_equal(q[:, 1], before[:, 1])
     for world in range(3):
@@ -233,4 +233,4 @@ def test_hard_limits_need_room_between_their_margins():
 def test_stiffness_must_stay_positive():
     simulator = sim.Simulator(soft_ball(100.0), DT, device="cpu")
     with raises_naming("parameter 'contact_stiffness'", "0.0", "positive"):
-        simulator.set_parameter("contact_stiffness", [np.inf, 0.0])
+        simulator.parameters["contact_stiffness"] = [np.inf, 0.0]

@@ -112,7 +112,7 @@ def test_per_world_and_set_later():
     simulator = sim.Simulator(model, DT, 3, "cpu")
     state = simulator.state(model.q0, [0.0, 4.0, 0.0])
     before = simulator.rollout(state, steps=300).q.numpy()
-    simulator.set_parameter("swing_limit", [[np.inf], [0.2], [0.4]])
+    simulator.parameters["swing_limit"] = [[np.inf], [0.2], [0.4]]
     q = simulator.rollout(state, steps=300).q.numpy()
     np.testing.assert_array_equal(q[:, 0], before[:, 0])
     np.testing.assert_allclose([swing(q[:, world]).max() for world in (1, 2)], [0.2, 0.4], atol=1e-3)
@@ -200,8 +200,8 @@ def test_what_is_refused(kind, options, message):
 def test_only_spherical_joints_take_them_later():
     simulator = sim.Simulator(arm(), DT, device="cpu")
     with pytest.raises(sim.ModelError, match="parameter 'swing_limit' is finite"):
-        simulator.set_parameter("swing_limit", 1.0)
-    simulator.set_parameter("swing_limit", [np.inf, 1.0, np.inf])
+        simulator.parameters["swing_limit"] = 1.0
+    simulator.parameters["swing_limit"] = [np.inf, 1.0, np.inf]
 
 
 def test_dry_friction_of_a_free_joint():

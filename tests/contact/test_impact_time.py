@@ -186,5 +186,5 @@ def test_the_restitution_of_the_ground_alone_makes_nothing_bounce():
     builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.2))
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
     assert not simulator.engine.bouncing
-    simulator.set_parameter("restitution", [1.0, 0.5])
+    simulator.parameters["restitution"] = [1.0, 0.5]
     assert simulator.engine.bouncing

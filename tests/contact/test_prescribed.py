@@ -222,4 +222,4 @@ class TestMisuse:
         led(builder, (0, 0, 0), (0.1, 0.1, 0.1), type="prismatic")
         simulator = sim.Simulator(builder.finalize("float64"), H)
         with raises_naming("armature", "'led_joint'"):
-            simulator.set_parameter("armature", [0.1])
+            simulator.parameters["armature"] = [0.1]

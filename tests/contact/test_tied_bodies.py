@@ -156,9 +156,9 @@ class TestConstraintError:
             builder.add_box(half_extents=(0.1,) * 3, mass=1.0, position=(x, 0, 0), orientation=(0, 0, 0.6, 0.8))
         builder.add_weld_constraint("weld", "box_0", "box_1")
         simulator = sim.Simulator(builder.finalize("float64"), H, num_worlds=3, device="cpu")
-        anchors = np.repeat(simulator.parameter("anchor_b")[None], 3, axis=0)
+        anchors = np.repeat(simulator.parameters["anchor_b"][None], 3, axis=0)
         anchors[:, 0, 1] += (0.0, 0.1, -0.3)
-        simulator.set_parameter("anchor_b", anchors)
+        simulator.parameters["anchor_b"] = anchors
         simulator.step(simulator.initial_state())
         assert simulator.constraint_error == pytest.approx([0.0, 0.1, 0.3], abs=1e-12)
 

@@ -28,8 +28,6 @@ def test_zero_takes_all_sweeps():
     simulator = sim.Simulator(box(), DT, 2, "cpu", sim.PgsContact(sweeps=7))
     simulator.rollout(simulator.initial_state(), steps=3)
     assert simulator.solver_iterations.tolist() == [7, 7]
-    with pytest.warns(DeprecationWarning, match="solver_iterations"):
-        assert simulator.sweeps.tolist() == [7, 7]
 
 
 @pytest.mark.parametrize("warm_start", [False, True])

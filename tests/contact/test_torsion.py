@@ -119,7 +119,7 @@ def test_per_world_and_set_later(dtype):
     simulator = sim.Simulator(model, DT, 3, "cpu", sim.PgsContact())
     start = simulator.state(model.q0, [0.4, 0, 0, 0, 4.0, 0])
     before = simulator.rollout(start, steps=50).qd.numpy()[-1]
-    simulator.set_parameter("rolling_friction", rolling)
+    simulator.parameters["rolling_friction"] = rolling
     qd = simulator.rollout(start, steps=50).qd.numpy()[-1]
     np.testing.assert_array_equal(qd[0], before[0])
     expected = 0.4 - rolling.sum(axis=1) * G / (RADIUS * 1.4) * 50 * DT

@@ -280,7 +280,7 @@ def test_parameters_of_the_simulator_are_used():
     """Given per world, and set after it was made."""
     friction = np.linspace(0.2, 0.6, WORLDS)[:, None] * np.ones((WORLDS, hopper().num_geometries))
     simulator, state, tau = hopping(parameters={"friction": friction})
-    simulator.set_parameter("mass", 1.3 * hopper().parameters["mass"])
+    simulator.parameters["mass"] = 1.3 * hopper().parameters["mass"]
     report = sim.check_gradients(simulator, state, tau, ["friction", "mass"], worlds=(1,))
     assert not report.wrong
     trajectory = simulator.rollout(state, tau)

@@ -231,7 +231,7 @@ def test_importing(monkeypatch, tmp_path) -> None:
     for name, text in (("ant.xml", ANT), ("gripper.urdf", GRIPPER), ("kitchen.urdf", GRIPPER)):
         (tmp_path / name).write_text(text)
     names = run("importing.md", tmp_path, monkeypatch)
-    height = np.asarray(names["simulator"].parameter("joint_placement"))[..., names["model"].link("hand"), 2]
+    height = np.asarray(names["simulator"].parameters["joint_placement"])[..., names["model"].link("hand"), 2]
     assert height == pytest.approx(1.51)  # a metre above the file's, as the ant is, and a centimetre more
     assert names["q"][-1] == 0.3
 

@@ -169,7 +169,7 @@ def test_of_a_robot(model):
     with raises_naming("unknown", "parameter 'gravity_compensation'"):
         sim.torch.Robot(plain.finalize()).learn("gravity_compensation")
     with raises_naming("unknown", "parameter 'gravity_compensation'"):
-        sim.Simulator(plain.finalize(), 0.01, device="cpu").set_parameter("gravity_compensation", 1.0)
+        sim.Simulator(plain.finalize(), 0.01, device="cpu").parameters["gravity_compensation"] = 1.0
 
 
 def test_files(model, tmp_path):

@@ -63,7 +63,7 @@ def test_a_reset_draws_anew_for_the_worlds_that_begin(name):
     for each in (env, other):
         each.reset()
         first = each.step(action)[0]
-    drawn = env.simulator.parameter(name).copy()
+    drawn = env.simulator.parameters[name].copy()
     given = env.simulator.model.parameters[name]
     assert drawn.shape == (WORLDS, *given.shape)
     assert len(np.unique(drawn.reshape(WORLDS, -1), axis=0)) == WORLDS
@@ -71,7 +71,7 @@ def test_a_reset_draws_anew_for_the_worlds_that_begin(name):
 
     mask = torch.tensor([False, True, False, False, True, False])
     env.reset(options={"reset_mask": mask})
-    again = env.simulator.parameter(name)
+    again = env.simulator.parameters[name]
     np.testing.assert_array_equal(again[~mask], drawn[~mask])
     assert (again[mask] != drawn[mask]).any(axis=tuple(range(1, drawn.ndim))).all()
     second, expected = env.step(action)[0], other.step(action)[0]
@@ -79,5 +79,5 @@ def test_a_reset_draws_anew_for_the_worlds_that_begin(name):
     assert (second[mask] != first[mask]).any(dim=1).all()  # from the same start
 
     for parameter in set(NAMES) - {name}:
-        kept, given = env.simulator.parameter(parameter), env.simulator.model.parameters[parameter]
+        kept, given = env.simulator.parameters[parameter], env.simulator.model.parameters[parameter]
         np.testing.assert_array_equal(kept, np.broadcast_to(given, kept.shape))

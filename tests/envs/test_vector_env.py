@@ -282,14 +282,14 @@ def test_masses_are_drawn_for_each_episode():
     env = falling()
     env.reset()
     env.step(torch.ones(6, 1))
-    mass = env.simulator.parameter("mass")[:, 0]
+    mass = env.simulator.parameters["mass"][:, 0]
     assert mass.shape == (6,)
     assert len(set(mass)) == 6
     expected = 0.02 * (1.0 / mass - 9.81)
     np.testing.assert_allclose(env.state.qd[:, 2].numpy(), expected, rtol=1e-5)
     kept = mass.copy()
     env.reset(options={"reset_mask": torch.tensor([True] + 5 * [False])})
-    mass = env.simulator.parameter("mass")[:, 0]
+    mass = env.simulator.parameters["mass"][:, 0]
     assert mass[0] != kept[0]
     np.testing.assert_array_equal(mass[1:], kept[1:])
 

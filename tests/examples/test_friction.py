@@ -6,6 +6,7 @@ import pytest
 from examples import friction as example
 from examples.resume import Progress
 from scenes import racecar
+from sim.simulation.parameters import SimulatorParameters
 
 
 @pytest.mark.parametrize("distance", [0.4, 0.8])
@@ -47,16 +48,16 @@ def test_goes_on_after_an_interruption(monkeypatch, tmp_path, device, iterations
     scene = racecar.build()
     whole = example.estimate(scene, 0.8, 20, device)
     kept = Progress(tmp_path / "interrupted.npz", {})
-    set_parameter, tried = example.sim.Simulator.set_parameter, []
+    update, tried = SimulatorParameters.update, []
 
     def interrupted(self, *arguments):
         if len(tried) == 2:
             raise KeyboardInterrupt
         tried.append(1)
-        return set_parameter(self, *arguments)
+        return update(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(example.sim.Simulator, "set_parameter", interrupted)
+        patch.setattr(SimulatorParameters, "update", interrupted)
         with pytest.raises(KeyboardInterrupt):
             example.estimate(scene, 0.8, 20, device, kept)
     with kept:

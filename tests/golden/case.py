@@ -86,7 +86,7 @@ class Case:
 
     def parameters(self, simulator: sim.Simulator) -> list[str]:
         """The parameters whose gradients are recorded, those that have numbers."""
-        values = simulator.parameter_values()
+        values = dict(simulator.parameters)
         wanted = values if self.names is None else {*COMMON, *self.names}
         unknown = wanted - values.keys() if self.names is not None else ()
         assert not unknown, f"the simulator has no parameters {unknown}"

@@ -44,8 +44,8 @@ def test_swings_a_heavier_pendulum_up_and_holds_it():
     problem = so.Problem(ahead.simulator, 40, costs, hold=2, q0=[0.0], limits=(-3.0, 3.0))
     mpc = so.MPC(problem, np.full((40, 1), 0.5), iterations=2)
     plant = sim.Simulator(ahead.model, 0.02, device="cpu", threads=1)
-    plant.set_parameter("mass", 1.1 * plant.parameter("mass"))
-    plant.set_parameter("inertia", 1.1 * plant.parameter("inertia"))
+    plant.parameters["mass"] = 1.1 * plant.parameters["mass"]
+    plant.parameters["inertia"] = 1.1 * plant.parameters["inertia"]
     state, angles = plant.state([0.0]), []
     for moment in range(60):
         q, qd = state.numpy()

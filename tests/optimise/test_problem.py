@@ -139,9 +139,9 @@ def test_tangents_are_those_of_the_library():
 def test_parameters_set_later_count():
     problem = swing()
     before = problem.costs_of(np.ones((1, 50)))
-    problem.simulator.set_parameter("mass", 2.0 * problem.simulator.parameter("mass"))
+    problem.simulator.parameters["mass"] = 2.0 * problem.simulator.parameters["mass"]
     heavier = problem.costs_of(np.ones((1, 50)))
-    problem.simulator.set_parameter("mass", 0.5 * problem.simulator.parameter("mass"))
+    problem.simulator.parameters["mass"] = 0.5 * problem.simulator.parameters["mass"]
     assert heavier != before
     np.testing.assert_array_equal(problem.costs_of(np.ones((1, 50))), before)
 
@@ -163,9 +163,9 @@ def test_costs_and_limits_see_the_parameters_of_the_simulator():
 
     expected, _ = sim.torch.Robot(model).forward_kinematics(motion.q, "link7")
     assert height() == pytest.approx(float(expected[0, 0, 2]) + 1.0, abs=1e-12)
-    simulator.set_parameter("joint_placement", model.parameters["joint_placement"])
+    simulator.parameters["joint_placement"] = model.parameters["joint_placement"]
     assert height() == pytest.approx(float(expected[0, 0, 2]), abs=1e-12)
-    simulator.set_parameter("upper_limit", np.full(model.nv, -0.25))
+    simulator.parameters["upper_limit"] = np.full(model.nv, -0.25)
     motion = problem.motion(torch.zeros(1, problem.size, dtype=torch.float64))
     np.testing.assert_allclose(limits.value(motion)[..., model.nv :], motion.q + 0.25)
 
@@ -258,10 +258,10 @@ def test_what_does_not_fit_is_named_later():
             so.solve(problem, method)
     many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})
     refuses(lambda: so.Problem(many, 5, [so.Effort()]), "parameter 'damping'", "differs", "worlds")
-    many.set_parameter("damping", np.zeros(2))
+    many.parameters["damping"] = np.zeros(2)
     problem = so.Problem(many, 5, [so.Effort()])
     problem.costs_of(np.zeros((2, 10)))
-    many.set_parameter("damping", np.array([[0.0, 0.1], [0.2, 0.3]]))
+    many.parameters["damping"] = np.array([[0.0, 0.1], [0.2, 0.3]])
     refuses(lambda: problem.costs_of(np.zeros((2, 10))), "parameter 'damping'", "differs", "worlds")
     for make, message in (
         (lambda: so.Knots(3, "cubic"), "count is 3; for interpolation='cubic' it must be .* at least 4"),

@@ -45,10 +45,10 @@ def test_forces_of_the_caller(simulator):
 def test_parameters_set_in_between(simulator):
     trajectory = simulator.rollout(simulator.initial_state(), forces(simulator))
     expected = gradients(trajectory)
-    heavier = simulator.parameter("mass") * 3.0
-    simulator.set_parameter("mass", heavier)
+    heavier = simulator.parameters["mass"] * 3.0
+    simulator.parameters["mass"] = heavier
     assert same(gradients(trajectory), expected)
-    np.testing.assert_array_equal(simulator.parameter("mass"), heavier)
+    np.testing.assert_array_equal(simulator.parameters["mass"], heavier)
     other = simulator.rollout(simulator.initial_state(), forces(simulator))
     assert not same(gradients(other), expected)
 

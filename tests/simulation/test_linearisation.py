@@ -93,7 +93,7 @@ def test_a_ball_that_bounces_within_the_step():
     state = simulator.state(at(model, 0.105), [1.0, 0.2, -3.0, 0.2, 0.1, 0.3])
     tau = 0.1 * np.arange(6.0)
     for restitution in (model.parameters["restitution"], np.zeros(model.num_geometries)):
-        simulator.set_parameter("restitution", restitution)
+        simulator.parameters["restitution"] = restitution
         check_linearisation(simulator, state, tau)
 
 
@@ -149,7 +149,7 @@ def test_worlds_with_parameters_of_their_own():
     both = sim.Simulator(model, H, 2, "cpu", contact, {"mass": masses})
     qd = 0.3 * rng.normal(size=(2, model.nv))
     both.linearise(both.state(scene.q0, qd))
-    both.set_parameter("damping", np.full(model.nv, 0.3))
+    both.parameters["damping"] = np.full(model.nv, 0.3)
     found = both.linearise(both.state(scene.q0, qd))
     for world in range(2):
         alone = sim.Simulator(model, H, 1, "cpu", contact, {"mass": masses[world], "damping": np.full(model.nv, 0.3)})
@@ -195,7 +195,7 @@ def test_rows_shared_out_among_copies(restitution, monkeypatch):
     inputs = {"tau": np.ones(model.nv), "control": [[0.2, 0.1], [0.0, 0.3]]}
     for damping in (0.0, 0.3):
         for simulator in (one, several):
-            simulator.set_parameter("damping", np.full((2, model.nv), damping) * [[1.0], [2.0]])
+            simulator.parameters["damping"] = np.full((2, model.nv), damping) * [[1.0], [2.0]]
         expected = one.linearise(one.state(model.q0, qd), **inputs)
         assert one.contacts(one.state(model.q0, qd), **inputs).point.size
         with monkeypatch.context() as patch:

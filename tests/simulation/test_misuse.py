@@ -47,7 +47,7 @@ def unfinished(model, call, **options):
 def simulator():
     contact = sim.PgsContact(warm_start=True)
     simulator = sim.Simulator(boxes(), 2e-3, num_worlds=3, device="cpu", contact=contact, threads=1)
-    simulator.set_parameter("friction", np.tile([0.3, 0.7], (3, 1)))
+    simulator.parameters["friction"] = np.tile([0.3, 0.7], (3, 1))
     return simulator
 
 
@@ -67,7 +67,7 @@ def test_a_whole_number_of_numpy_is_one(simulator):
         ("dt", r"simulator.alike\(simulator.num_worlds, dt=...\)"),
         ("num_worlds", r"simulator.alike\(num_worlds\)"),
         ("model", r"sim.Simulator\(model, dt, num_worlds\)"),
-        ("gravity", r"simulator.set_parameter\('gravity', value\)"),
+        ("gravity", r"simulator.parameters\['gravity'\] = value"),
     ],
 )
 def test_what_a_simulator_was_made_with_is_not_set_as_an_attribute(simulator, name, call):
@@ -104,11 +104,11 @@ def test_copies_of_a_simulator_step_as_it_does(simulator, again):
     simulator.step(simulator.initial_state())  # the pool and the graphs are not copied
     other = again(simulator)
     assert (other.dt, other.num_worlds, other.contact) == (simulator.dt, 3, simulator.contact)
-    np.testing.assert_array_equal(other.parameter("friction"), simulator.parameter("friction"))
+    np.testing.assert_array_equal(other.parameters["friction"], simulator.parameters["friction"])
     one, two = (each.rollout(each.initial_state(), steps=20) for each in (simulator, other))
     np.testing.assert_array_equal(one.q.numpy(), two.q.numpy())
-    other.set_parameter("friction", [0.0, 0.0])
-    assert simulator.parameter("friction").shape == (3, 2)
+    other.parameters["friction"] = [0.0, 0.0]
+    assert simulator.parameters["friction"].shape == (3, 2)
 
 
 @pytest.mark.parametrize("again", copies(), ids=["pickle", "deepcopy"])
@@ -298,7 +298,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
         (lambda m: sim.to_mujoco(m, 1.0, np.zeros(6)), "q is a single number; expected an array"),
         (lambda m: sim.to_mujoco(m, m.q0, np.zeros(6), 3), "joint_order is 3; it must be a name, or a list of names"),
         (lambda m: sim.Simulator(m, 0.01, device="cpu", integrator=["rk4"]), r"integrator is \['rk4'\]; it must be"),
-        (lambda m: sim.Simulator(m, 0.01, device="cpu").parameter(["mass"]), r"unknown parameter '\['mass'\]'"),
+        (lambda m: sim.Simulator(m, 0.01, device="cpu").parameters[["mass"]], r"unknown parameter '\['mass'\]'"),
         (lambda m: sim.Simulator(m, 0.01, device="cpu").linearise(None), "state is a NoneType; it must be a sim.State"),
         (lambda m: sim.Softness(solref="stiff"), "Softness: solref: 'stiff' is not an array of numbers"),
         (

@@ -79,38 +79,38 @@ def test_what_the_builder_refuses_is_refused(name, value, said, per_world):
     with pytest.raises(sim.ModelError, match=said):
         sim.Simulator(MODEL, 0.01, WORLDS, "cpu", parameters={name: value})
     simulator = sim.Simulator(MODEL, 0.01, WORLDS, "cpu")
-    before = simulator.parameter(name)
+    before = simulator.parameters[name]
     with pytest.raises(sim.ModelError, match=said):
-        simulator.set_parameter(name, value)
+        simulator.parameters[name] = value
     q, qd = torch.tensor(MODEL.q0).repeat(WORLDS, 1), torch.zeros(WORLDS, MODEL.nv, dtype=torch.float64)
     given = {name: torch.tensor(value, requires_grad=True)}
     with pytest.raises(sim.ModelError, match=said):
         sim.torch.rollout(simulator, q, qd, steps=2, **given)
-    np.testing.assert_array_equal(simulator.parameter(name), before)
+    np.testing.assert_array_equal(simulator.parameters[name], before)
     assert np.isfinite(simulator.rollout(simulator.initial_state(), steps=2).q.numpy()).all()
 
 
 def test_what_is_at_the_bounds_is_accepted():
     """A link without mass that others carry, an inertia of a rod, restitution 1, a joint that limits hold still."""
     simulator = sim.Simulator(MODEL, 0.01, WORLDS, "cpu")
-    simulator.set_parameter("inertia", changed("inertia", UPPER, turned((0.1, 0.1, 0.0))))
-    simulator.set_parameter("restitution", np.ones(MODEL.num_geometries))
-    simulator.set_parameter("mass", changed("mass", LOWER, 0.0))
-    simulator.set_parameters({"limit_margin": np.zeros(MODEL.nv), "lower_limit": changed("lower_limit", HINGE, 1.0)})
+    simulator.parameters["inertia"] = changed("inertia", UPPER, turned((0.1, 0.1, 0.0)))
+    simulator.parameters["restitution"] = np.ones(MODEL.num_geometries)
+    simulator.parameters["mass"] = changed("mass", LOWER, 0.0)
+    simulator.parameters.update({"limit_margin": np.zeros(MODEL.nv), "lower_limit": changed("lower_limit", HINGE, 1.0)})
     assert np.isfinite(simulator.rollout(simulator.initial_state(), steps=20).q.numpy()).all()
 
 
 def test_limits_that_move_past_the_old_ones_are_given_together():
     simulator = sim.Simulator(MODEL, 0.01, WORLDS, "cpu")
     both = {"lower_limit": changed("lower_limit", HINGE, 2.0), "upper_limit": changed("upper_limit", HINGE, 3.0)}
-    with pytest.raises(sim.ModelError, match="set_parameters"):
-        simulator.set_parameter("lower_limit", both["lower_limit"])
-    simulator.set_parameters(both)
-    np.testing.assert_array_equal(simulator.parameter("lower_limit"), both["lower_limit"])
+    with pytest.raises(sim.ModelError, match=r"parameters\.update"):
+        simulator.parameters["lower_limit"] = both["lower_limit"]
+    simulator.parameters.update(both)
+    np.testing.assert_array_equal(simulator.parameters["lower_limit"], both["lower_limit"])
     wrong = {"lower_limit": MODEL.parameters["lower_limit"], "upper_limit": changed("upper_limit", HINGE, -3.0)}
     with pytest.raises(sim.ModelError, match="crossed"):
-        simulator.set_parameters(wrong)
-    np.testing.assert_array_equal(simulator.parameter("lower_limit"), both["lower_limit"])
+        simulator.parameters.update(wrong)
+    np.testing.assert_array_equal(simulator.parameters["lower_limit"], both["lower_limit"])
 
 
 def test_a_link_whose_own_inertia_is_indefinite_may_keep_such_a_one():
@@ -122,9 +122,9 @@ def test_a_link_whose_own_inertia_is_indefinite_may_keep_such_a_one():
     builder.add_joint("weld", "fixed", parent="base", child="cover")
     given = builder.finalize("float64", collapse_fixed=False)
     simulator = sim.Simulator(given, 0.01, device="cpu")
-    simulator.set_parameter("inertia", 1.5 * given.parameters["inertia"])
+    simulator.parameters["inertia"] = 1.5 * given.parameters["inertia"]
     with pytest.raises(sim.ModelError, match="'inertia' of link 'base' "):
-        simulator.set_parameter("inertia", -given.parameters["inertia"])
+        simulator.parameters["inertia"] = -given.parameters["inertia"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -149,8 +149,8 @@ def test_an_indefinite_inertia_given_on_a_device_makes_its_world_bad(dtype, devi
     values = torch.tensor(np.stack([given.parameters["inertia"]] * 4), dtype=getattr(torch, dtype), device=device)
     values[1, 0] = torch.tensor(turned((0.01, 0.02, -0.004)))
     values[3, 0] = torch.tensor(turned((0.01, 0.01, 0.0)))
-    simulator.set_parameter("inertia", values)
-    assert simulator.parameters_out_of_range == {"inertia": 1}
+    simulator.parameters["inertia"] = values
+    assert simulator.parameters.out_of_range == {"inertia": 1}
     with contextlib.suppress(sim.ModelError):  # without waiting for a GPU there is none
         simulator.rollout(simulator.initial_state(), steps=2)
     assert simulator.bad_worlds == {1: 0}

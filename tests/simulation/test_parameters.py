@@ -40,10 +40,10 @@ EFFECTIVE = [
 @pytest.mark.parametrize("name", EFFECTIVE)
 def test_set_parameter_is_the_same_as_at_construction(simulator, name, device):
     before = final(simulator)
-    value = changed(name, simulator.parameter(name))
+    value = changed(name, simulator.parameters[name])
     fresh = sim.Simulator(hopper(), DT, WORLDS, device, parameters={name: value})
-    simulator.set_parameter(name, value)
-    np.testing.assert_array_equal(simulator.parameter(name), value)
+    simulator.parameters[name] = value
+    np.testing.assert_array_equal(simulator.parameters[name], value)
     after = final(simulator)
     assert not np.array_equal(after, before)
     np.testing.assert_array_equal(after, final(fresh))
@@ -53,32 +53,32 @@ def test_set_parameter_is_the_same_as_at_construction(simulator, name, device):
 def test_some_worlds_alone(simulator, worlds):
     """From a shared value, then from values per world; one for all of them, then one for each."""
     before = final(simulator)
-    mass = simulator.parameter("mass")
-    simulator.set_parameter("mass", 2.0 * mass, worlds=worlds)
-    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([2.0 * mass, mass, 2.0 * mass]))
+    mass = simulator.parameters["mass"]
+    simulator.parameters.update({"mass": 2.0 * mass}, worlds=worlds)
+    np.testing.assert_array_equal(simulator.parameters["mass"], np.stack([2.0 * mass, mass, 2.0 * mass]))
     after = final(simulator)
     np.testing.assert_array_equal(after[1], before[1])
     assert (after[[0, 2]] != before[[0, 2]]).any(axis=1).all()
-    simulator.set_parameter("mass", np.stack([3.0 * mass, 4.0 * mass]), worlds=worlds)
-    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([3.0 * mass, mass, 4.0 * mass]))
+    simulator.parameters.update({"mass": np.stack([3.0 * mass, 4.0 * mass])}, worlds=worlds)
+    np.testing.assert_array_equal(simulator.parameters["mass"], np.stack([3.0 * mass, mass, 4.0 * mass]))
     for wrong in ([True, False], [3], [0.5], [0, 1, 2]):
         with raises_naming("parameter 'mass'", "worlds", "shape"):
-            simulator.set_parameter("mass", np.stack([mass, mass]), worlds=wrong)
+            simulator.parameters.update({"mass": np.stack([mass, mass])}, worlds=wrong)
     with raises_naming("unknown", "parameter 'weight'"):
-        simulator.set_parameter("weight", mass, worlds=worlds)
+        simulator.parameters.update({"weight": mass}, worlds=worlds)
     for short in ([2.0], np.ones((2, 1))):
         with raises_naming("parameter 'mass'", "worlds", "shape"):
-            simulator.set_parameter("mass", short, worlds=worlds)
-    simulator.set_parameter("mass", 5.0, worlds=[])
-    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([3.0 * mass, mass, 4.0 * mass]))
+            simulator.parameters.update({"mass": short}, worlds=worlds)
+    simulator.parameters.update({"mass": 5.0}, worlds=[])
+    np.testing.assert_array_equal(simulator.parameters["mass"], np.stack([3.0 * mass, mass, 4.0 * mass]))
 
 
 @pytest.mark.parametrize("name", ["lower_limit", "upper_limit", "stiffness"])
 def test_joint_properties_of_the_hip_alone(simulator, name, device):
     before = final(simulator)
-    value = simulator.parameter(name)
+    value = simulator.parameters[name]
     value[6] = {"lower_limit": -0.2, "upper_limit": 0.2, "stiffness": 50.0}[name]
-    simulator.set_parameter(name, value)
+    simulator.parameters[name] = value
     after = final(simulator)
     assert not np.array_equal(after, before)
     np.testing.assert_array_equal(after, final(sim.Simulator(hopper(), DT, WORLDS, device, parameters={name: value})))
@@ -87,13 +87,13 @@ def test_joint_properties_of_the_hip_alone(simulator, name, device):
 @pytest.mark.parametrize("name", ["mass", "friction", "gravity"])
 def test_from_shared_to_per_world_and_back(simulator, name):
     before = final(simulator)
-    shared = simulator.parameter(name)
-    simulator.set_parameter(name, np.repeat(shared[None], WORLDS, axis=0))
+    shared = simulator.parameters[name]
+    simulator.parameters[name] = np.repeat(shared[None], WORLDS, axis=0)
     np.testing.assert_array_equal(final(simulator), before)
-    simulator.set_parameter(name, np.stack([(0.8 + 0.1 * world) * shared for world in range(WORLDS)]))
+    simulator.parameters[name] = np.stack([(0.8 + 0.1 * world) * shared for world in range(WORLDS)])
     np.testing.assert_array_equal(final(simulator)[2], before[2])
     assert not np.array_equal(final(simulator)[0], before[0])
-    simulator.set_parameter(name, shared)
+    simulator.parameters[name] = shared
     np.testing.assert_array_equal(final(simulator), before)
 
 
@@ -101,17 +101,17 @@ def test_rows_of_joints_that_had_none(simulator):
     """A limit and dry friction given to joints that came without need other rows."""
     before = final(simulator)
     friction = np.full(simulator.model.nv, 0.3)
-    simulator.set_parameter("friction_loss", friction)
+    simulator.parameters["friction_loss"] = friction
     held = final(simulator)
     assert np.abs(held - before).max() > 1e-3
-    simulator.set_parameter("friction_loss", hopper().parameters["friction_loss"])
+    simulator.parameters["friction_loss"] = hopper().parameters["friction_loss"]
     np.testing.assert_array_equal(final(simulator), before)
 
 
 def test_with_parameters_restores(simulator):
     before = final(simulator)
-    with simulator.with_parameters({"mass": 2.0, "friction": np.full((WORLDS, 4), 0.1)}):
-        np.testing.assert_array_equal(simulator.parameter("mass"), 2.0)
+    with simulator.parameters.using({"mass": 2.0, "friction": np.full((WORLDS, 4), 0.1)}):
+        np.testing.assert_array_equal(simulator.parameters["mass"], 2.0)
         assert not np.array_equal(final(simulator), before)
     np.testing.assert_array_equal(final(simulator), before)
 
@@ -121,7 +121,7 @@ def test_others_work_and_signals_come_within(simulator):
     came: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
     try:
-        with simulator.with_parameters({"mass": 2.0}):
+        with simulator.parameters.using({"mass": 2.0}):
             signal.raise_signal(signal.SIGUSR1)
             assert came == [signal.SIGUSR1]
             other = threading.Thread(target=final, args=(simulator,), daemon=True)
@@ -133,24 +133,24 @@ def test_others_work_and_signals_come_within(simulator):
 
 
 def test_what_is_set_within_stays(simulator):
-    with simulator.with_parameters({"mass": 2.0}):
-        simulator.set_parameter("friction", 0.3)
-    np.testing.assert_array_equal(simulator.parameter("friction"), 0.3)
-    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
-    with simulator.with_parameters({"mass": 2.0}):
-        simulator.set_parameter("mass", 3.0)
-    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
+    with simulator.parameters.using({"mass": 2.0}):
+        simulator.parameters["friction"] = 0.3
+    np.testing.assert_array_equal(simulator.parameters["friction"], 0.3)
+    np.testing.assert_array_equal(simulator.parameters["mass"], simulator.model.parameters["mass"])
+    with simulator.parameters.using({"mass": 2.0}):
+        simulator.parameters["mass"] = 3.0
+    np.testing.assert_array_equal(simulator.parameters["mass"], simulator.model.parameters["mass"])
 
 
 def test_with_parameters_restores_after_an_error(simulator):
     before = final(simulator)
-    with pytest.raises(ZeroDivisionError), simulator.with_parameters({"mass": 2.0}):
+    with pytest.raises(ZeroDivisionError), simulator.parameters.using({"mass": 2.0}):
         raise ZeroDivisionError
     np.testing.assert_array_equal(final(simulator), before)
-    with pytest.raises(sim.ModelError, match="friction"), simulator.with_parameters({"mass": 2.0, "friction": [1.0]}):
+    with pytest.raises(sim.ModelError, match="friction"), simulator.parameters.using({"mass": 2.0, "friction": [1.0]}):
         pass
     np.testing.assert_array_equal(final(simulator), before)
-    with pytest.raises(sim.ModelError, match="unknown parameter 'mas'"), simulator.with_parameters({"mas": 2.0}):
+    with pytest.raises(sim.ModelError, match="unknown parameter 'mas'"), simulator.parameters.using({"mas": 2.0}):
         pass
     np.testing.assert_array_equal(final(simulator), before)
 
@@ -166,22 +166,22 @@ def test_refused_values(simulator):
         ("geometry_placement", np.zeros((4, 7)), "zero quaternion"),
     ]:
         with pytest.raises(sim.ModelError, match=message):
-            simulator.set_parameter(name, value)
+            simulator.parameters[name] = value
     for name, value in hopper().parameters.items():
-        np.testing.assert_array_equal(simulator.parameter(name), value, err_msg=name)
+        np.testing.assert_array_equal(simulator.parameters[name], value, err_msg=name)
     np.testing.assert_array_equal(final(simulator), before)
     with raises_naming("unknown", "parameter 'mas'"):
-        simulator.parameter("mas")
+        simulator.parameters["mas"]
 
 
 def test_values_that_are_read_are_copies(simulator):
     before = final(simulator)
-    simulator.parameter("mass")[:] = 7.0
-    value = simulator.parameter("friction")
-    simulator.set_parameter("friction", value)
+    simulator.parameters["mass"][:] = 7.0
+    value = simulator.parameters["friction"]
+    simulator.parameters["friction"] = value
     value[:] = 0.0
     np.testing.assert_array_equal(final(simulator), before)
-    assert simulator.parameter("friction").all()
+    assert simulator.parameters["friction"].all()
 
 
 def test_a_simulator_keeps_the_numbers_that_it_was_made_with():
@@ -192,9 +192,9 @@ def test_a_simulator_keeps_the_numbers_that_it_was_made_with():
     model.parameters["mass"][:] *= 2.0
     model.parameters["inertia"][:] *= 2.0
     np.testing.assert_allclose(sim.mass_matrix(model, model.q0[None]).numpy(), 2.0 * mass, rtol=1e-12)
-    np.testing.assert_array_equal(simulator.parameter("mass"), hopper().parameters["mass"])
+    np.testing.assert_array_equal(simulator.parameters["mass"], hopper().parameters["mass"])
     np.testing.assert_array_equal(final(simulator), before)
-    simulator.set_parameter("mass", model.parameters["mass"])
+    simulator.parameters["mass"] = model.parameters["mass"]
     assert not np.array_equal(final(simulator), before)
 
 
@@ -206,15 +206,15 @@ def test_few_layouts_are_kept():
     for number in range(2 * MOST_LAYOUTS):
         friction = np.zeros(nv)
         friction[: 1 + number % nv] = 0.1
-        simulator.set_parameter("friction_loss", friction)
+        simulator.parameters["friction_loss"] = friction
         first = final(simulator) if first is None else first
         assert len(simulator.engine._shard_sets) <= MOST_LAYOUTS
-    simulator.set_parameter("friction_loss", 0.1 * (np.arange(nv) < 1))
+    simulator.parameters["friction_loss"] = 0.1 * (np.arange(nv) < 1)
     np.testing.assert_array_equal(final(simulator), first)
 
 
 def test_the_model_is_left_alone(simulator):
-    simulator.set_parameter("mass", 5.0)
+    simulator.parameters["mass"] = 5.0
     np.testing.assert_array_equal(simulator.model.parameters["mass"], hopper().parameters["mass"])
 
 
@@ -233,5 +233,5 @@ def test_what_a_layout_reads_is_looked_at_on_the_host():
     with_tendon.add_actuator("hinge", force_limit=2.0)
     with_tendon.add_fixed_tendon("rope", {"hinge": 0.1}, limits=(-0.2, 0.2), friction_loss=0.1)
     for model in (with_tendon.finalize(), hopper()):
-        constraint_layout(model, Noted(sim.Simulator(model, DT, device="cpu").parameter_values()))
+        constraint_layout(model, Noted(sim.Simulator(model, DT, device="cpu").parameters))
     assert read == set(DECISIVE)

@@ -117,10 +117,10 @@ def test_arrays_on_a_gpu_are_copied_to_the_host_where_numbers_are_read(simulator
     state = simulator.state(given(model.q0), given(np.full(model.nv, 0.1)))
     expected = simulator.state(model.q0, np.full(model.nv, 0.1))
     tau, control = np.ones((2, 3, model.nv)), np.full((2, 3, 1), 0.4)
-    simulator.set_parameter("damping", given(np.full(model.nv, 0.2)))
-    simulator.set_parameter("damping", given(np.full(model.nv, 0.3)), worlds=given([1]))
+    simulator.parameters["damping"] = given(np.full(model.nv, 0.2))
+    simulator.parameters.update({"damping": given(np.full(model.nv, 0.3))}, worlds=given([1]))
     got = simulator.rollout(state, given(tau), control=given(control))
-    assert simulator.parameter("damping")[:, 0].tolist() == [0.2, 0.3, 0.2]
+    assert simulator.parameters["damping"][:, 0].tolist() == [0.2, 0.3, 0.2]
     again = simulator.rollout(expected, tau, control=control)
     np.testing.assert_array_equal(got.q.numpy(), again.q.numpy())
     np.testing.assert_array_equal(

@@ -30,7 +30,7 @@ def _like_cuda(monkeypatch):
 
 def given(s: sim.Simulator, name: str, per_world: bool, device: str) -> torch.Tensor:
     """Other values than the present ones, with a gradient; quaternions that aren't of unit length."""
-    value = torch.tensor(s.parameter(name), device=device)
+    value = torch.tensor(s.parameters[name], device=device)
     value = 1.1 * value + (0.05 if name in ("damping", "gravity") else 0.0)
     if per_world:
         value = value * torch.linspace(1.0, 1.2, s.num_worlds, dtype=value.dtype, device=device).reshape(
@@ -50,14 +50,14 @@ def test_values_and_gradients_are_those_of_the_host(name, per_world, device, mon
         value = given(s, name, per_world, device)
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **{name: value})
         found.append([q.detach(), qd.detach(), *torch.autograd.grad(loss(q, qd), (value, x.q))])
-        np.testing.assert_array_equal(s.parameter(name), simulator(device).parameter(name))
+        np.testing.assert_array_equal(s.parameters[name], simulator(device).parameters[name])
     assert found[0][2].abs().max() > 0.0
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_nothing_is_read_on_the_host(device, monkeypatch):
-    """Neither by a call with its gradient nor by set_parameter, but for values that decide about constraints; nor by a
+    """Neither by a call with its gradient nor by the mapping, but for values that decide about constraints; nor by a
     rollout of the simulator itself.
     """
     s = simulator(device)
@@ -69,7 +69,7 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
     def iteration() -> None:
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **values)
         loss(q, qd).backward()
-        s.set_parameter("mass", values["mass"].detach()[chosen], worlds=chosen)
+        s.parameters.update({"mass": values["mass"].detach()[chosen]}, worlds=chosen)
         s.rollout(s.initial_state(), tau)
 
     iteration()
@@ -92,34 +92,34 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
 @pytest.mark.parametrize("kind", ["mask", "numbers", "on the host"])
 def test_some_worlds_alone(kind, device):
     s = simulator(device)
-    mass = s.parameter("mass")
+    mass = s.parameters["mass"]
     rows = [0, s.num_worlds - 1]
     mask = torch.zeros(s.num_worlds, dtype=torch.bool, device=device)
     mask[rows] = True
     worlds = {"mask": mask, "numbers": torch.tensor([0, -1], device=device), "on the host": rows}[kind]
     one = torch.tensor(2.0 * mass, device=device)
-    s.set_parameter("mass", one, worlds=worlds)
+    s.parameters.update({"mass": one}, worlds=worlds)
     expected = np.repeat(mass[None], s.num_worlds, axis=0)
     expected[rows] = 2.0 * mass
-    np.testing.assert_array_equal(s.parameter("mass"), expected)
-    s.set_parameter("mass", torch.stack([1.5 * one, 2.0 * one]), worlds=worlds)
+    np.testing.assert_array_equal(s.parameters["mass"], expected)
+    s.parameters.update({"mass": torch.stack([1.5 * one, 2.0 * one])}, worlds=worlds)
     expected[rows] = 3.0 * mass, 4.0 * mass
-    np.testing.assert_array_equal(s.parameter("mass"), expected)
+    np.testing.assert_array_equal(s.parameters["mass"], expected)
     np.testing.assert_array_equal(s.engine.shards[0].step.parameters["mass"].numpy(), expected)
-    assert s.parameters_out_of_range == {}
-    assert pickle.loads(pickle.dumps(s)).parameter("mass").tolist() == expected.tolist()
+    assert s.parameters.out_of_range == {}
+    assert pickle.loads(pickle.dumps(s)).parameters["mass"].tolist() == expected.tolist()
 
 
 def test_worlds_that_do_not_fit(device):
     s = simulator(device)
-    mass = torch.tensor(s.parameter("mass"), device=device)
+    mass = torch.tensor(s.parameters["mass"], device=device)
     mask = torch.ones(s.num_worlds, dtype=torch.bool, device=device)
     for worlds in (torch.tensor([0, 1], device=device), mask[:-1], mask.float(), [0, 1]):
         with raises_naming("parameter 'mass'", "worlds"):
-            s.set_parameter("mass", torch.stack([mass, mass, mass]), worlds=worlds)
+            s.parameters.update({"mass": torch.stack([mass, mass, mass])}, worlds=worlds)
     # How many a mask chooses isn't known on the host: what is missing is out of range.
-    s.set_parameter("mass", torch.stack([mass] * (s.num_worlds - 1)), worlds=mask)
-    assert s.parameters_out_of_range == {"mass": len(mass)}
+    s.parameters.update({"mass": torch.stack([mass] * (s.num_worlds - 1))}, worlds=mask)
+    assert s.parameters.out_of_range == {"mass": len(mass)}
 
 
 BAD = {
@@ -131,14 +131,14 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_numbers_out_of_their_range_are_counted_and_spoil_their_world_alone(name, device, monkeypatch):
     s = simulator(device)
-    before = s.parameter(name)
+    before = s.parameters[name]
     value = torch.tensor(np.repeat(before[None], s.num_worlds, axis=0), device=device)
     value[1].reshape(-1)[0 if name == "stiffness" else slice(None)] = BAD[name]
-    s.set_parameter(name, value)
-    counts = s.parameters_out_of_range
+    s.parameters[name] = value
+    counts = s.parameters.out_of_range
     assert list(counts) == [name]
     assert counts[name] == {"stiffness": 1, "joint_placement": before.shape[0]}.get(name, before.size)
-    kept = s.parameter(name)
+    kept = s.parameters[name]
     np.testing.assert_array_equal(kept[[0, 2]], value[[0, 2]].cpu().numpy())
     if name != "joint_placement":
         np.testing.assert_array_equal(kept[1], before)
@@ -163,8 +163,8 @@ def test_what_decides_about_constraints_is_read_on_the_host(device):
     s = simulator(device)
     assert "friction_loss" in ON_HOST
     with raises_naming("parameter 'friction_loss'", -1.0):
-        s.set_parameter("friction_loss", torch.full((s.model.nv,), -1.0, dtype=torch.float64, device=device))
-    s.set_parameter("friction_loss", torch.full((s.model.nv,), 0.2, dtype=torch.float64, device=device))
+        s.parameters["friction_loss"] = torch.full((s.model.nv,), -1.0, dtype=torch.float64, device=device)
+    s.parameters["friction_loss"] = torch.full((s.model.nv,), 0.2, dtype=torch.float64, device=device)
     assert isinstance(s.engine.parameters.values["friction_loss"], np.ndarray)
 
 
@@ -181,7 +181,7 @@ def test_pinned_memory_is_on_the_host():
 
 def test_shapes_and_gradients_are_refused(device):
     s = simulator(device)
-    mass = torch.tensor(s.parameter("mass"), device=device)
-    refuses(lambda: s.set_parameter("mass", mass[:-1]), "parameter 'mass'", "shape")
-    refuses(lambda: s.set_parameter("mass", mass.requires_grad_()), "gradient")
-    refuses(lambda: s.set_parameter("mas", mass.detach()), "unknown", "parameter 'mas'")
+    mass = torch.tensor(s.parameters["mass"], device=device)
+    refuses(lambda: s.parameters.update({"mass": mass[:-1]}), "parameter 'mass'", "shape")
+    refuses(lambda: s.parameters.update({"mass": mass.requires_grad_()}), "gradient")
+    refuses(lambda: s.parameters.update({"mas": mass.detach()}), "unknown", "parameter 'mas'")

@@ -66,13 +66,13 @@ def test_every_parameter(name, device):
     """The gradient that torch gives is that of the trajectory, in the shape of what was given, shared and per world."""
     s = simulator(device)
     x = tensors(s, 10, requires_grad=False)
-    shared = s.parameter(name)
+    shared = s.parameters[name]
     for value in (shared, np.repeat(shared[None], s.num_worlds, axis=0)):
         tensor = torch.tensor(value, requires_grad=True)
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **{name: tensor})
         (found,) = gradients(loss(q, qd), tensor)
         weight = np.arange(1, s.model.nq + 1)
-        with s.with_parameters({name: value}):
+        with s.parameters.using({name: value}):
             trajectory = s.rollout(s.state(x.q.cpu().numpy(), x.qd.cpu().numpy()), x.tau.cpu().numpy())
             expected = trajectory.backward(
                 2.0 * weight * trajectory.q.numpy(), 2.0 * trajectory.qd.numpy(), [name]
@@ -174,22 +174,22 @@ def test_parameters_set_between_forward_and_backward(device):
     q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction)
     expected = gradients(loss(q, qd), *inputs)
     q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction)
-    s.set_parameter("mass", 3.0 * s.parameter("mass"))
-    s.set_parameter("friction", np.zeros_like(s.parameter("friction")))
-    s.set_parameter("gravity", np.repeat(s.parameter("gravity")[None], s.num_worlds, axis=0))
-    s.set_parameter("friction_loss", 0.2)
-    present = s.parameter_values()
+    s.parameters["mass"] = 3.0 * s.parameters["mass"]
+    s.parameters["friction"] = np.zeros_like(s.parameters["friction"])
+    s.parameters["gravity"] = np.repeat(s.parameters["gravity"][None], s.num_worlds, axis=0)
+    s.parameters["friction_loss"] = 0.2
+    present = s.parameters
     assert_equal(expected, gradients(loss(q, qd), *inputs))
-    for name, value in s.parameter_values().items():
+    for name, value in s.parameters.items():
         np.testing.assert_array_equal(value, present[name])
 
 
 def test_parameters_of_a_call_do_not_stay(device):
     s = simulator(device)
     x = tensors(s)
-    before = s.parameter("friction")
+    before = s.parameters["friction"]
     sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.1 * x.friction)
-    np.testing.assert_array_equal(s.parameter("friction"), before)
+    np.testing.assert_array_equal(s.parameters["friction"], before)
 
 
 def test_a_number_stands_for_all(device):

@@ -71,8 +71,8 @@ def test_without_constraints_nothing_is_left(law):
     simulator = sim.Simulator(model, DT, worlds, "cpu", METHODS[law]())
     rng = np.random.default_rng(3)
     for name, low, high in (("damping", 0.1, 0.6), ("stiffness", 1.0, 9.0), ("rest_position", -0.3, 0.3)):
-        simulator.set_parameter(name, rng.uniform(low, high, (worlds, model.nv)))
-    simulator.set_parameter("mass", rng.uniform(0.5, 1.5, (worlds, model.num_links)))
+        simulator.parameters[name] = rng.uniform(low, high, (worlds, model.nv))
+    simulator.parameters["mass"] = rng.uniform(0.5, 1.5, (worlds, model.num_links))
     control, tau = (torch.tensor(rng.normal(size=(STEPS, worlds, 4)) * size) for size in (2.0, 0.5))
     first, rate = (torch.tensor(rng.normal(size=(worlds, 4))) for _ in range(2))
     q, qd = sim.torch.rollout(simulator, first, rate, tau, control=control)
@@ -81,7 +81,7 @@ def test_without_constraints_nothing_is_left(law):
     np.testing.assert_allclose(parts.applied, tau)
     assert min(float(part.abs().max()) for part in (parts.actuators, parts.passive)) > 1.0
     moved = sim.torch.Robot(model)
-    moved.mass = torch.tensor(simulator.parameter("mass")[1])
+    moved.mass = torch.tensor(simulator.parameters["mass"][1])
     needed = moved.inverse_dynamics(q[:-1, 1], qd[:-1, 1], torch.diff(qd[:, 1], dim=0) / DT, passive=False)
     np.testing.assert_allclose(parts.total[:, 1], needed, atol=1e-9)
 

@@ -164,7 +164,7 @@ def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
     sensors = sensors_of(model)
     given, control = (torch.tensor(q[None]), torch.tensor(qd[None])), torch.tensor(inputs(4))
     weights = torch.tensor(np.random.default_rng(0).normal(size=(4, 1, 21)))
-    present = torch.tensor(sensors.simulator.parameter(name))
+    present = torch.tensor(sensors.simulator.parameters[name])
     other = (1.1 * present).requires_grad_()
 
     def loss(value):
@@ -180,9 +180,9 @@ def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
         difference = float(loss(other + change) - loss(other - change)) / 2.0
         found = float(loss(other))
     assert float((slope * change).sum()) == pytest.approx(difference, rel=1e-4)
-    np.testing.assert_array_equal(sensors.simulator.parameter(name), present)
+    np.testing.assert_array_equal(sensors.simulator.parameters[name], present)
     sensors = copy.deepcopy(sensors)  # nothing of a call is kept that couldn't be copied
-    sensors.simulator.set_parameter(name, other.detach())
+    sensors.simulator.parameters[name] = other.detach()
     readings = sim.torch.rollout(sensors.simulator, *given, control=control, sensors=sensors).readings
     assert float((weights * readings).sum()) == pytest.approx(found, rel=1e-12)
 

@@ -195,7 +195,7 @@ def test_parameters_are_those_that_the_simulator_has(robot):
     assert np.abs(found[:, 0] - read(sim.Simulator(model, 0.002, 1, "cpu"), [0])[:, 0]).max() > 0.1
     np.testing.assert_array_equal(read(both, [0, 1], sensors), found)
     for name in parameters:
-        both.set_parameter(name, model.parameters[name])
+        both.parameters[name] = model.parameters[name]
     for world in range(2):
         expected = read(sim.Simulator(model, 0.002, 1, "cpu"), [world])
         np.testing.assert_allclose(read(both, [0, 1], sensors)[:, [world]], expected, rtol=1e-11, atol=1e-11)

@@ -108,9 +108,9 @@ def test_actuator_forces_are_those_of_inverse_dynamics(law):
     force = sim.torch.actuator_forces(simulator, q, qd, control)
     qdd = torch.diff(qd, dim=0) / DT
     needed = sim.torch.Robot(model).inverse_dynamics(q[:-1], qd[:-1], qdd)
-    gear = torch.tensor(simulator.parameter("actuator_gear"))
+    gear = torch.tensor(simulator.parameters["actuator_gear"])
     np.testing.assert_allclose(gear * force, needed, atol=1e-8)
-    limit = torch.tensor(simulator.parameter("actuator_force_limit"))
+    limit = torch.tensor(simulator.parameters["actuator_force_limit"])
     at_limit = (force.abs() == limit).any(dim=0)[0].tolist()
     assert at_limit == [True, False, True, False]
     assert (force[-1, 0, 0].abs() < limit[0]).item(), "the servo leaves its limit in the end"

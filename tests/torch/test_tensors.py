@@ -181,7 +181,7 @@ class TestRefused:
     def test_parameters(self, device):
         s = simulator(device)
         x = tensors(s)
-        before = s.parameter_values()
+        before = s.parameters
         refuses(lambda: sim.torch.rollout(s, x.q, x.qd, x.tau, frction=x.friction), "unknown", "parameter 'frction'")
         with raises_naming("parameter 'friction'", "shape"):
             sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction[:2])
@@ -189,7 +189,7 @@ class TestRefused:
         problem = "not finite" if device == "cpu" else r"has \d+ number"
         with pytest.raises(sim.ModelError, match=f"parameter 'mass' .*{problem}"):
             sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.5 * x.friction, mass=float("nan") * x.mass)
-        for name, value in s.parameter_values().items():
+        for name, value in s.parameters.items():
             np.testing.assert_array_equal(value, before[name])
 
 

@@ -77,7 +77,7 @@ class Engine:
 
     @contextlib.contextmanager
     def with_parameters(self, given: Mapping[str, npt.ArrayLike]) -> Iterator[None]:
-        """Use other values of some parameters in a ``with`` block; see :meth:`sim.Simulator.with_parameters`."""
+        """Use other values of some parameters in a ``with`` block; see :attr:`sim.Simulator.parameters`."""
         with sole_use():
             self.parameters.names(given)
             chosen = self.parameters.changed(given)

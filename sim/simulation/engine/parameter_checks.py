@@ -120,7 +120,7 @@ class ConsistencyChecks:
                     item = int(np.argwhere(crossed)[0][-1])
                     raise ModelError(
                         f"parameters '{lower}' and '{upper}' of {self._owner(lower, item)} are crossed; to change "
-                        "both, set both at once with simulator.set_parameters({...})"
+                        "both, set both at once with simulator.parameters.update({...})"
                     )
         if not ROOM.isdisjoint(names):
             self._require_room(values, slack=TOLERANCE)

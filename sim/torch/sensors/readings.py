@@ -312,7 +312,7 @@ class _Motion:
     def _kinetic_energy(self, sensor: Sensor) -> torch.Tensor:
         """Return the kinetic energy of bodies, rotors of joints and tendons."""
         energy = self.robot.kinetic_energy(self.q, self.qd)
-        if self.model.tendons.names and self.simulator.parameter("tendon_armature").any():
+        if self.model.tendons.names and self.simulator.parameters["tendon_armature"].any():
             armature = current_parameter(self.simulator, "tendon_armature", self.q)
             rates = (self._tendon_paths()[1] @ self.qd[..., None])[..., 0]
             energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)

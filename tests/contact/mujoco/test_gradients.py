@@ -47,7 +47,7 @@ def test_through_torch(tmp_path, name, value):
         given = torch.tensor(value, dtype=torch.float64).expand(shape).clone().requires_grad_()
         _, end = sim.torch.rollout(simulator, q, qd, steps=3, **{name: given})
         (found,) = torch.autograd.grad(end[-1].square().sum(), given)
-        with simulator.with_parameters({name: given.detach().numpy()}):
+        with simulator.parameters.using({name: given.detach().numpy()}):
             trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), steps=3)
             expected = trajectory.backward(None, 2.0 * trajectory.qd.numpy()[-1], [name]).parameters[name]
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)

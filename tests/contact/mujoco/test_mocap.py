@@ -56,7 +56,7 @@ def test_one_step(file):
     assert {tuple(sorted(pair)) for pair in data.contact.geom.tolist()} == {(1, 4)}
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
     still = simulator.step(simulator.state(model.q0, qd)).qd.numpy()
-    simulator.set_parameter("joint_placement", moved(model))
+    simulator.parameters["joint_placement"] = moved(model)
     end = simulator.step(simulator.state(model.q0, qd))
     _, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
     np.testing.assert_allclose(qvel, data.qvel, atol=1e-11)

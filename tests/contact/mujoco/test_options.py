@@ -48,11 +48,12 @@ def test_refused_models(ball, what):
 
 def test_refused_parameters():
     simulator = sim.Simulator(model(), 0.004, contact=sim.MujocoContact())
-    refuses(lambda: simulator.set_parameter("solref", [0.02, -1.0]), "solref")
+    refuses(lambda: simulator.parameters.update({"solref": [0.02, -1.0]}), "solref")
     with raises_naming("'limit_stiffness'", "finite", "sim.MujocoContact"):
-        simulator.set_parameter("limit_stiffness", 100.0)
-    refuses(lambda: simulator.set_parameter("regularisation", 0.01), "unknown", "parameter 'regularisation'")
-    refuses(lambda: sim.Simulator(model(), 0.004).set_parameter("solref", [0.02, 1.0]), "unknown", "parameter 'solref'")
+        simulator.parameters["limit_stiffness"] = 100.0
+    refuses(lambda: simulator.parameters.update({"regularisation": 0.01}), "unknown", "parameter 'regularisation'")
+    hard = sim.Simulator(model(), 0.004)
+    refuses(lambda: hard.parameters.update({"solref": [0.02, 1.0]}), "unknown", "parameter 'solref'")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

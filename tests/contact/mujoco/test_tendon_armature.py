@@ -165,9 +165,9 @@ def test_what_is_refused(tmp_path):
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, DT, device="cpu")
     with pytest.raises(sim.ModelError, match=r"'both': its armature acts on joints of 2 branches, .* 'ja', 'jb'"):
-        simulator.set_parameter("tendon_armature", np.array([1.0, 0.0]))
+        simulator.parameters["tendon_armature"] = np.array([1.0, 0.0])
     with pytest.raises(sim.ModelError, match="tendon 'around': armature"):
-        simulator.set_parameter("tendon_armature", np.array([0.0, 1.0]))
+        simulator.parameters["tendon_armature"] = np.array([0.0, 1.0])
     heavy = sim.Simulator(load_quietly(written(tmp_path)), DT, device="cpu")
     with pytest.raises(sim.ModelError, match="JointForces: .* armature"):
         sim.torch.JointForces(heavy)

@@ -113,7 +113,7 @@ def test_in_torch():
     simulator = sim.Simulator(ball(), 1 / 240, 1, "cpu", options())
     q = torch.tensor(lowered(ball(), INSIDE)[None])
     qd = torch.tensor([spin(0.3, 0.1, 0.0)], dtype=torch.float64)
-    given = [torch.tensor(simulator.parameter(name), requires_grad=True) for name in BOTH]
+    given = [torch.tensor(simulator.parameters[name], requires_grad=True) for name in BOTH]
     torch.autograd.gradcheck(
         lambda *values: sim.torch.rollout(simulator, q, qd, steps=3, **dict(zip(BOTH, values, strict=True))), given
     )
@@ -121,11 +121,11 @@ def test_in_torch():
 
 def test_wrong_values_are_refused():
     simulator = sim.Simulator(ball(), 1 / 240, 1, "cpu", options())
-    refuses(lambda: simulator.set_parameter("regularisation", 0.0), "regularisation'", 0)
-    refuses(lambda: simulator.set_parameter("regularisation", 1e-15), "regularisation", "1e-15", "at least")
-    refuses(lambda: simulator.set_parameter("recovery_time", -1.0), "'recovery_time'", "-1.0")
+    refuses(lambda: simulator.parameters.update({"regularisation": 0.0}), "regularisation'", 0)
+    refuses(lambda: simulator.parameters.update({"regularisation": 1e-15}), "regularisation", "1e-15", "at least")
+    refuses(lambda: simulator.parameters.update({"recovery_time": -1.0}), "'recovery_time'", "-1.0")
     with raises_naming("unknown", "parameter 'regularisation'"):
-        sim.Simulator(ball(), 1 / 240, contact=sim.PgsContact()).set_parameter("regularisation", 1e-2)
+        sim.Simulator(ball(), 1 / 240, contact=sim.PgsContact()).parameters["regularisation"] = 1e-2
 
 
 def test_bouncing_box():
