@@ -16,6 +16,7 @@ import warp as wp
 
 from warp_kernels.checkpoint_rows import RECORDING_HEADERS, trajectory_row_functions
 from warp_kernels.constraints.kinds import NO_KEY
+from warp_kernels.prescribed import prescribed_functions
 from warp_kernels.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import kernel_module, warp_types
@@ -33,7 +34,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ``first_world`` is the index of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
-    rows = trajectory_row_functions(scalar)
+    rows, prescribed = trajectory_row_functions(scalar), prescribed_functions(scalar)
     names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
     module, impulse_module, stage_module = (kernel_module(name, scalar, headers=RECORDING_HEADERS) for name in names)
 
@@ -85,7 +86,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         total_worlds: int,
         first_world: int,
+        dt: scalar,
         q0: wp.array(dtype=scalar),
+        kinematic_dof: wp.array(dtype=int),
+        kinematic_carries: wp.array(dtype=int),
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
@@ -95,7 +99,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         tau: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
     ):
-        """Load the state. A world without gradients rests at q0: with an adjoint of zero, it adds nothing to any
+        """Load the state and the inputs. A world without gradients rests at q0: with an adjoint of zero, it adds nothing to any
         gradient.
         """
         world = wp.tid()
@@ -116,6 +120,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         rows.load_row(qd_address, row, total_worlds, first_world, world, qd)
         rows.load_row(table[wp.static(SLOT.tau)], step, total_worlds, first_world, world, tau)
         rows.load_row(table[wp.static(SLOT.control)], step, total_worlds, first_world, world, control)
+        address = table[wp.static(SLOT.kinematic_qd)]
+        prescribed.lead(address, step, total_worlds, first_world, world, dt, kinematic_dof, kinematic_carries, qd, tau)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
@@ -294,6 +300,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         total_worlds: int,
         first_world: int,
+        dt: scalar,
+        kinematic_dof: wp.array(dtype=int),
+        kinematic_carries: wp.array(dtype=int),
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
@@ -317,6 +326,11 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         rows.copy_row(qd_bar, world, accumulated_qd_bar)
         rows.store_row(table[wp.static(SLOT.tau_bar)], step, total_worlds, first_world, world, tau_bar)
         rows.store_row(table[wp.static(SLOT.control_bar)], step, total_worlds, first_world, world, control_bar)
+        address, bar_address = table[wp.static(SLOT.kinematic_qd)], table[wp.static(SLOT.kinematic_qd_bar)]
+        prescribed.lead_adjoint(
+            address, bar_address, step, total_worlds, first_world, world, dt, kinematic_dof, kinematic_carries, tau_bar,
+            accumulated_qd_bar,
+        )  # fmt: skip
         finite = (
             is_finite(q_bar, qd_bar, world)
             and rows.is_finite_row(tau_bar, world)

@@ -39,6 +39,7 @@ class Records(StateArrays[Array]):
         q_between: coordinates between two stored states, which each interval reuses; likewise the rest of a state.
         tau: joint forces [steps, num_worlds, nv].
         control: inputs of the actuators [steps, num_worlds, nu].
+        kinematic_qd: velocities of the kinematic joints in each step [steps, num_worlds, nk].
         bad_state: index of each world's first bad state, -1 for none [num_worlds].
         contact_force: readings of the contact sensors [steps, num_worlds, sensors, 3].
         stages: velocities of the stages of Runge-Kutta steps, except for the last
@@ -47,7 +48,7 @@ class Records(StateArrays[Array]):
             [steps, num_worlds, nv].
         q_bar: the loss's direct derivative in ``q``; likewise ``qd_bar``, ``impulse_bar``, ``act_bar``,
             ``contact_force_bar``, ``solved_bar``.
-        tau_bar: gradient in ``tau``; likewise ``control_bar``.
+        tau_bar: gradient in ``tau``; likewise ``control_bar``, ``kinematic_qd_bar``.
         norms: norms of the adjoints of q and qd [steps + 1, num_worlds, 2].
         left_out: not negative for worlds without gradients [num_worlds].
         state_rows: derivatives of a single step, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
@@ -61,6 +62,7 @@ class Records(StateArrays[Array]):
     act_between: Array | None = None
     tau: Array | None = None
     control: Array | None = None
+    kinematic_qd: Array | None = None
     bad_state: Array | None = None
     contact_force: Array | None = None
     stages: Array | None = None
@@ -73,6 +75,7 @@ class Records(StateArrays[Array]):
     solved_bar: Array | None = None
     tau_bar: Array | None = None
     control_bar: Array | None = None
+    kinematic_qd_bar: Array | None = None
     norms: Array | None = None
     left_out: Array | None = None
     state_rows: Array | None = None

@@ -33,6 +33,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         act: wp.array3d(dtype=scalar),
         tau: wp.array3d(dtype=scalar),
         control: wp.array3d(dtype=scalar),
+        kinematic_qd: wp.array3d(dtype=scalar),
         impulses: wp.array3d(dtype=scalar),
         # Data out
         fingerprints: wp.array(dtype=wp.uint64),
@@ -44,6 +45,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         found = hashed(found, act, world)
         found = hashed(found, tau, world)
         found = hashed(found, control, world)
+        found = hashed(found, kinematic_qd, world)
         fingerprints[world] = hashed(found, impulses, world)
 
     @wp.kernel(module=module, enable_backward=False)

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -14,8 +15,9 @@ from sim.simulation.options import ContactMethod
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 
-# Arguments of a rollout other than parameters.
-INPUTS = ("q", "qd", "act", "tau", "control")
+# Inputs of every step, and all arguments of a rollout other than parameters.
+STEP_INPUTS = ("tau", "control", "kinematic_qd")
+INPUTS = ("q", "qd", "act", *STEP_INPUTS)
 # Widths relative to the scale of an entry. No single width suits all entries: a distance changes velocities by its
 # value divided by the time step, a force by its value times the time step, and a kink may be near. The finer widths are
 # used if these disagree.
@@ -47,8 +49,8 @@ class Problem:
         dt: time step [s].
         contact: options of the contact solver.
         device: Warp device or its name.
-        values: arguments of the rollout by name: q [nq], qd [nv], act [na], tau [steps, nv] and control [steps, nu] if
-            given, and parameters [n, ...]. Other parameters have the model's values.
+        values: arguments of the rollout by name: q [nq], qd [nv], act [na], tau [steps, nv], control [steps, nu] and
+            kinematic_qd [steps, nk] if given, and parameters [n, ...]. Other parameters have the model's values.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
         impulses: impulses of a warm start for the first step: values [max_constraints, 3] and keys
@@ -103,7 +105,7 @@ class Rollouts:
             if name not in INPUTS:
                 simulator.parameters[name] = value
         given = {name: self._in_every_world(name) for name in INPUTS if name in problem.values} | batch
-        tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[3:])
+        inputs: dict[str, Any] = {name: np.swapaxes(given[name], 0, 1) for name in STEP_INPUTS if name in given}
         impulses = None
         if problem.impulses is not None:
             impulses = [np.repeat(array[None], self._worlds, axis=0) for array in problem.impulses]
@@ -111,7 +113,7 @@ class Rollouts:
             # The unperturbed world has issued this warning already.
             warnings.simplefilter("ignore", ContactOverflowWarning)
             state = start_state(simulator, given["q"], given["qd"], impulses, given.get("act"))
-            trajectory = simulator.rollout(state, tau, len(problem.q_weight) - 1, control=control)
+            trajectory = simulator.rollout(state, steps=len(problem.q_weight) - 1, **inputs)
         loss: np.ndarray = np.einsum("tn,twn->w", problem.q_weight, trajectory.q.numpy())
         return loss + np.einsum("tn,twn->w", problem.qd_weight, trajectory.qd.numpy())
 

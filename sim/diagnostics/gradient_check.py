@@ -8,7 +8,14 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
-from sim.diagnostics.finite_differences import INPUTS, Differences, Problem, finite_differences, start_state
+from sim.diagnostics.finite_differences import (
+    INPUTS,
+    STEP_INPUTS,
+    Differences,
+    Problem,
+    finite_differences,
+    start_state,
+)
 from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
@@ -39,6 +46,7 @@ def check_gradients(
     most: int = 40,
     bound: float = 1e-6,
     seed: int = 0,
+    kinematic_qd: ArrayLike | None = None,
 ) -> GradientReport:
     """Compare the gradients of a rollout with its finite differences.
 
@@ -58,16 +66,17 @@ def check_gradients(
         simulator: the simulator.
         state: the state before the first step. A warm start uses its impulses, or zeros if it has none.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
-        wrt: arguments to differentiate with respect to: "q", "qd", "tau", "control" and names of parameters
-            (:data:`sim.model.parameters.PARAMETERS`). Default: the state, and tau and control if given.
+        wrt: arguments to differentiate with respect to: "q", "qd", "tau", "control", "kinematic_qd" and names of
+            parameters (:data:`sim.model.parameters.PARAMETERS`). Default: the state, and the inputs that are given.
         control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
-        steps: number of steps; required if neither tau nor control is given.
+        steps: number of steps; required if no input is given.
         q_grad: derivative of the loss in the final q [num_worlds, nq], or in every q [steps + 1, num_worlds, nq].
         qd_grad: the same for qd. Without both, the loss is a random projection of the final state.
         worlds: indices of the worlds to check, one after the other.
         most: maximum number of entries per argument and world to compare, chosen at random.
         bound: largest error of a correct gradient, relative to the largest derivative of the same argument.
         seed: seed of the random projection and of the choice of entries.
+        kinematic_qd: velocities of the kinematic joints, as for :meth:`sim.Simulator.rollout`.
 
     Raises:
         ModelError: for wrong shapes, names or worlds, and if there is nothing to check.
@@ -86,9 +95,10 @@ def check_gradients(
         raise ModelError(f"most is {most!r}; it must be a positive integer")
     require_type("check_gradients: simulator", simulator, Simulator, "a sim.Simulator")
     require_type("check_gradients: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
-    names = _names(simulator, wrt, {"tau": tau, "control": control})
+    inputs = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd}
+    names = _names(simulator, wrt, inputs)
     chosen_worlds = _worlds(simulator, worlds)
-    trajectory = _doubled(simulator, state, tau, control, steps, chosen_worlds)
+    trajectory = _doubled(simulator, state, inputs, steps, chosen_worlds)
     shape = (trajectory.steps + 1, simulator.num_worlds)
     weights = _weights(simulator, shape, q_grad, qd_grad, seed)
     weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
@@ -119,8 +129,7 @@ def check_gradients(
 def _doubled(
     simulator: Simulator,
     state: State,
-    tau: ArrayLike | None,
-    control: ArrayLike | None,
+    inputs: dict[str, ArrayLike | None],
     steps: int | None,
     worlds: list[int],
 ) -> Trajectory:
@@ -130,11 +139,14 @@ def _doubled(
         simulator.engine.batches.of_worlds(value, size, name).numpy()[worlds]
         for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
     )
-    inputs = [
-        simulator.engine.batches.of_steps(tau, m.nv, "tau"),
-        simulator.engine.batches.of_steps(control, m.nu, "control"),
-    ]
-    tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
+    of_steps = simulator.engine.batches.of_steps
+    given = {
+        name: of_steps(value, size, name)
+        for (name, value), size in zip(inputs.items(), (m.nv, m.nu, m.nk), strict=True)
+    }
+    doubled: dict[str, Any] = {
+        name: None if array is None else array.numpy()[:, worlds].astype(np.float64) for name, array in given.items()
+    }
     parameters = {
         name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
         for name, value in simulator.parameters.items()
@@ -148,7 +160,7 @@ def _doubled(
     started = first_impulses(simulator.engine, state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     act = None if state.act is None else state.act.numpy()[worlds]
-    trajectory = double.rollout(start_state(double, q, qd, impulses, act), tau, steps, control=control)
+    trajectory = double.rollout(start_state(double, q, qd, impulses, act), steps=steps, **doubled)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
             "check_gradients: the rollout itself is not finite; set check_finite=True in the simulator to find "
@@ -217,7 +229,8 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
     values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
     if trajectory.act is not None:
         values["act"] = trajectory.act.numpy()[0, world]
-    for name, given in (("tau", trajectory.tau), ("control", trajectory.control)):
+    for name in STEP_INPUTS:
+        given = getattr(trajectory, name)
         if given is not None:
             values[name] = given.numpy()[:, world]
     impulses = None
@@ -233,7 +246,7 @@ def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
     """Return the gradient in one input of one world, shaped like the input."""
     if name in gradients.parameters:
         return gradients.parameters[name][world]
-    if name in ("tau", "control"):
+    if name in STEP_INPUTS:
         return getattr(gradients, name).numpy()[:, world]
     return getattr(gradients, name).numpy()[world]
 

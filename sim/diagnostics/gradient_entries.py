@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.diagnostics.finite_differences import Direction
+from sim.diagnostics.finite_differences import STEP_INPUTS, Direction
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
@@ -34,9 +34,9 @@ class Entry:
     """One scalar that a rollout depends on.
 
     Attributes:
-        argument: "q", "qd", "act", "tau", "control", or the name of a parameter.
+        argument: "q", "qd", "act", "tau", "control", "kinematic_qd", or the name of a parameter.
         index: index in the argument of one world: (dof,) for q and qd, (state,) for act, (step, dof) for tau, (step,
-            actuator) for control. A pose has its rotation at index 3 and above.
+            actuator) for control, (step, kinematic dof) for kinematic_qd. A pose has its rotation at index 3 and above.
         owner: the joint, link, geometry or actuator, such as "joint 'hip'".
         component: component of the value, such as "rotation about x"; empty for a scalar.
         direction: direction in which to change it.
@@ -49,7 +49,7 @@ class Entry:
     direction: Direction
 
     def __str__(self) -> str:
-        at = f" at step {self.index[0]}" if self.argument in ("tau", "control") else ""
+        at = f" at step {self.index[0]}" if self.argument in STEP_INPUTS else ""
         component = f", {self.component}" if self.component else ""
         return f"{self.argument} of {self.owner}{component}{at}" if self.owner else f"{self.argument}{component}"
 
@@ -60,6 +60,8 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
         return list(_coordinates(model, value))
     if argument in ("qd", "tau"):
         return list(_by_owner(value, argument, [_joint(model, dof) for dof in range(model.nv)]))
+    if argument == "kinematic_qd":
+        return list(_by_owner(value, argument, [_joint(model, int(dof)) for dof in model.kinematic_dofs]))
     if argument == "act":
         owners = [_owner(model, "actuator", int(i)) for i in np.flatnonzero(model.actuator_state >= 0)]
         return list(_by_owner(value, argument, owners))

@@ -28,7 +28,7 @@ class Jump:
     """A change of the loss that its derivatives do not account for.
 
     Attributes:
-        argument: "q", "qd", "tau", "control" or the name of a parameter.
+        argument: "q", "qd", "tau", "control", "kinematic_qd" or the name of a parameter.
         world: the world.
         change: change of the loss along a random direction in the argument, from -REACH to REACH; for non-negative
             values and inertias, relative to the value.

@@ -375,6 +375,11 @@ class Model:
         return int((self.actuator_dynamics != codes.STATELESS).sum())
 
     @property
+    def nk(self) -> int:
+        """Return the number of degrees of freedom of kinematic joints."""
+        return len(self.kinematic_dofs)
+
+    @property
     def num_geometries(self) -> int:
         """Return the number of geometries, visual ones included."""
         return len(self.geometries)
@@ -431,6 +436,11 @@ class Model:
     def prescribed(self) -> np.ndarray:
         """Return the mask of the degrees of freedom with prescribed velocity, those of kinematic joints [nv]."""
         return self.parameters["armature"] >= codes.PRESCRIBED_INERTIA
+
+    @cached_property
+    def kinematic_dofs(self) -> np.ndarray:
+        """Return the degrees of freedom of kinematic joints, in the order of the input ``kinematic_qd`` [nk]."""
+        return np.flatnonzero(self.prescribed).astype(np.int32)
 
     def is_movable(self, link: int) -> bool:
         """Return whether forces move a link: it is neither static nor moved only by kinematic joints."""

@@ -24,6 +24,7 @@ class Gradients:
         parameters: in the requested parameters, each in the shape of its value; shared ones summed over all worlds.
         impulses: in the initial impulses [num_worlds, max_constraints, 3]; None without a warm start.
         act: in the initial states of actuators [num_worlds, na]; None if no actuator has one.
+        kinematic_qd: in the velocities of kinematic joints [steps, num_worlds, nk]; None if none were given.
 
     Example:
         >>> import numpy as np
@@ -43,6 +44,7 @@ class Gradients:
     parameters: dict[str, Any]
     impulses: wp.array | None = None
     act: wp.array | None = None
+    kinematic_qd: wp.array | None = None
 
 
 @dataclass(frozen=True)

@@ -23,32 +23,34 @@ def unguarded_rollout(
     steps: int | None,
     control: ArrayLike | None,
     checkpoint_interval: int = 1,
+    kinematic_qd: ArrayLike | None = None,
 ) -> Trajectory:
     """Return a trajectory as :meth:`sim.Simulator.rollout`, for callers that don't change its arrays."""
     engine = simulator.engine
     first, model = first_state(engine, state), engine.settings.model
     tau = engine.batches.of_steps(tau, model.nv, "tau", steps)
     control = engine.batches.of_steps(control, model.nu, "control", steps)
-    for name, given in (("tau", tau), ("control", control)):
+    kinematic_qd = engine.batches.of_steps(kinematic_qd, model.nk, "kinematic_qd", steps)
+    for name, given in (("tau", tau), ("control", control), ("kinematic_qd", kinematic_qd)):
         if given is not None:
             if steps not in (None, given.shape[0]):
                 raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
             steps = given.shape[0]
-    trajectory = Trajectory.of(run_steps(engine, first, tau, control, steps, checkpoint_interval), simulator)
-    _record_on_tape(trajectory, first, tau, control)
+    recording = run_steps(engine, first, tau, control, steps, checkpoint_interval, kinematic_qd=kinematic_qd)
+    trajectory = Trajectory.of(recording, simulator)
+    _record_on_tape(trajectory, first, (tau, control, kinematic_qd))
     return trajectory
 
 
 def _record_on_tape(
-    trajectory: Trajectory, state: StateArrays[AnyArray], tau: wp.array | None, control: wp.array | None
+    trajectory: Trajectory, state: StateArrays[AnyArray], given_inputs: tuple[wp.array | None, ...]
 ) -> None:
     """Record the rollout on an active tape as one operation whose adjoint adds to the gradients of its inputs.
 
     Args:
         trajectory: the rollout.
         state: its initial state.
-        tau: joint forces, as recorded.
-        control: inputs of the actuators, as recorded.
+        given_inputs: joint forces, inputs of the actuators and velocities of kinematic joints, as recorded.
     """
     tape = active_tape()
     if tape is None:
@@ -62,7 +64,7 @@ def _record_on_tape(
         names.append("act")
         first.append(as_warp(state.act))
         every.append(trajectory.act)
-    given = [*first, tau, control]
+    given = [*first, *given_inputs]
     inputs = [array for array in given if array is not None and array.requires_grad]
     if not inputs:
         return
@@ -77,8 +79,8 @@ def _record_on_tape(
         gradients = trajectory.backward(
             grads["q"], grads["qd"], (), grads.get("impulses"), contact_force_grad=force_grad, act_grad=grads.get("act")
         )
-        found = [getattr(gradients, name) for name in names]
-        for array, gradient in zip(given, [*found, gradients.tau, gradients.control], strict=True):
+        found = [getattr(gradients, name) for name in (*names, "tau", "control", "kinematic_qd")]
+        for array, gradient in zip(given, found, strict=True):
             if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)
 

@@ -209,7 +209,14 @@ class Simulator:
         return state
 
     @serialized
-    def step(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> State:
+    def step(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        control: ArrayLike | None = None,
+        *,
+        kinematic_qd: ArrayLike | None = None,
+    ) -> State:
         """Advance all worlds by one step.
 
         Args:
@@ -218,6 +225,8 @@ class Simulator:
                 zeros.
             control: inputs of the actuators [num_worlds, nu] or [nu], see :meth:`sim.ModelBuilder.add_actuator`.
                 Default: zeros.
+            kinematic_qd: velocities of the kinematic joints during the step [num_worlds, nk] or [nk], in the order of
+                ``model.kinematic_dofs``. Default: those of the state.
 
         Returns:
             the state after the step, in new arrays. On an active :class:`wp.Tape` the step is recorded.
@@ -225,8 +234,9 @@ class Simulator:
         if active_tape() is not None:
             of_step = self.engine.batches.of_one_step
             tau, control = of_step(tau, self.model.nv, "tau"), of_step(control, self.model.nu, "control")
-            return unguarded_rollout(self, state, tau, 1, control).final_state
-        records = self._one_step(state, tau, control).records
+            led = of_step(kinematic_qd, self.model.nk, "kinematic_qd")
+            return unguarded_rollout(self, state, tau, 1, control, kinematic_qd=led).final_state
+        records = self._one_step(state, tau, control, kinematic_qd).records
         warm = None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
@@ -234,7 +244,14 @@ class Simulator:
         return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act)
 
     @serialized
-    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
+    def contacts(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        control: ArrayLike | None = None,
+        *,
+        kinematic_qd: ArrayLike | None = None,
+    ) -> Contacts:
         """Return the contacts of the step that begins at a state, with their forces.
 
         The step is taken and its result discarded; ``residual`` and ``contact_overflow`` are then those of this step.
@@ -243,6 +260,7 @@ class Simulator:
             state: the state before the step.
             tau: joint forces, as for :meth:`step`.
             control: inputs of the actuators, as for :meth:`step`.
+            kinematic_qd: velocities of the kinematic joints, as for :meth:`step`.
 
         Returns:
             the contacts of all worlds, in the world frame, as copies on the host.
@@ -262,7 +280,7 @@ class Simulator:
             (4, 19.62)
         """
         with paused_tape():
-            recording = self._one_step(state, tau, control)
+            recording = self._one_step(state, tau, control, kinematic_qd)
             for shard in self.engine.shards:
                 shard.step.show_contacts()
             del recording  # its arrays are in use up to here
@@ -317,6 +335,7 @@ class Simulator:
         *,
         control: ArrayLike | None = None,
         checkpoint_interval: int = 1,
+        kinematic_qd: ArrayLike | None = None,
     ) -> Trajectory:
         """Advance all worlds by many steps, and record their states.
 
@@ -326,10 +345,13 @@ class Simulator:
             state: the state before the first step.
             tau: joint forces [steps, num_worlds, nv], [steps, nv] for all worlds, or [nv] for all worlds and steps.
                 Default: zeros.
-            steps: number of steps; required unless tau or control has a dimension of steps.
+            steps: number of steps; required unless an input has a dimension of steps.
             control: inputs of the actuators [steps, num_worlds, nu], [steps, nu] or [nu], likewise. Default: zeros.
             checkpoint_interval: k, to store only the state before every k-th step and the last one. The backward pass
                 then recomputes k - 1 of every k steps. Gradients are the same bit for bit, on CUDA to rounding.
+            kinematic_qd: velocities of the kinematic joints during each step [steps, num_worlds, nk], [steps, nk] or
+                [nk], in the order of ``model.kinematic_dofs``; :func:`sim.velocities_along` finds those of a path.
+                Default: those of the state, throughout.
 
         Returns:
             the trajectory, with steps + 1 states or those of its ``stored_steps``. On an active :class:`wp.Tape` the
@@ -339,7 +361,7 @@ class Simulator:
             ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
-        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval)
+        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval, kinematic_qd)
         trajectory.remember()
         return trajectory
 
@@ -417,12 +439,15 @@ class Simulator:
         """
         return self.engine.reports.bad_worlds()
 
-    def _one_step(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
+    def _one_step(
+        self, state: State, tau: ArrayLike | None, control: ArrayLike | None, kinematic_qd: ArrayLike | None
+    ) -> Recording:
         """Take a step that isn't recorded on a tape, with inputs that have no dimension of steps."""
         first, rows_of = first_state(self.engine, state), self.engine.batches.rows_of_worlds
         forces = None if tau is None else rows_of(tau, self.model.nv, "tau")
         inputs = None if control is None else rows_of(control, self.model.nu, "control")
-        return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1)
+        led = None if kinematic_qd is None else rows_of(kinematic_qd, self.model.nk, "kinematic_qd")
+        return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1, kinematic_qd=led)
 
     # Type checkers would accept any name.
     if not TYPE_CHECKING:

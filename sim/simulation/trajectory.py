@@ -26,7 +26,7 @@ from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 
 # Arrays of a trajectory that have the same name as a record.
-RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved")
+RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved", "kinematic_qd")
 
 
 class SimulatorLike(Protocol):
@@ -62,6 +62,7 @@ class SimulatorLike(Protocol):
         *,
         control: ArrayLike | None = None,
         checkpoint_interval: int = 1,
+        kinematic_qd: ArrayLike | None = None,
     ) -> "Trajectory":
         """See :meth:`sim.Simulator.rollout`."""
 
@@ -89,6 +90,7 @@ class Trajectory:
             another integrator, and with a checkpoint interval, where the backward pass recomputes them.
         solved: velocities solved by MuJoCo's law in each step, before the integrator derives the next state from them
             [steps, num_worlds, nv]; None unless requested.
+        kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk]; None if they kept those of the state.
         parameters: values of all parameters during the rollout, which :meth:`backward` uses.
 
     Example:
@@ -117,6 +119,7 @@ class Trajectory:
         act: wp.array | None = None,
         stages: wp.array | None = None,
         solved: wp.array | None = None,
+        kinematic_qd: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -131,6 +134,7 @@ class Trajectory:
         self.act = act
         self.stages = stages
         self.solved = solved
+        self.kinematic_qd = kinematic_qd
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
 
@@ -142,7 +146,7 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        outputs = (self.bad_state, self.contact_force, self.act, self.stages, self.solved)
+        outputs = (self.bad_state, self.contact_force, self.act, self.stages, self.solved, self.kinematic_qd)
         arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
@@ -282,16 +286,19 @@ class Trajectory:
         self._require_unchanged()
         loss = self._loss_gradient(q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
         found = self.recording().gradients(loss, names, leave_out_bad_worlds)
-        tau, control, impulses, act = (
-            None if rows is None else as_warp(rows) for rows in (found.tau, found.control, found.impulses, found.act)
+        tau, control, impulses, act, kinematic_qd = (
+            None if rows is None else as_warp(rows)
+            for rows in (found.tau, found.control, found.impulses, found.act, found.kinematic_qd)
         )
-        return Gradients(as_warp(found.q), as_warp(found.qd), tau, control, found.parameters, impulses, act)
+        q, qd = as_warp(found.q), as_warp(found.qd)
+        return Gradients(q, qd, tau, control, found.parameters, impulses, act, kinematic_qd)
 
     def remember(self) -> None:
         """Copy the inputs, which belong to the caller, and make :meth:`backward` detect states that were changed."""
         if self._fingerprint is None:
-            self.tau, self.control = (
-                None if given is None else wp.clone(given, requires_grad=False) for given in (self.tau, self.control)
+            self.tau, self.control, self.kinematic_qd = (
+                None if given is None else wp.clone(given, requires_grad=False)
+                for given in (self.tau, self.control, self.kinematic_qd)
             )
             self._fingerprint = self._fingerprint_now()
 
@@ -299,7 +306,7 @@ class Trajectory:
         """Return the hash of each world [num_worlds] on the device; reading it would wait for the rollout."""
         device = self.q.device
         found: wp.array = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
-        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control")}
+        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control", "kinematic_qd")}
         impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
         launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)

@@ -24,7 +24,9 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One world and what happens to it. tau: [steps, nv], control: [steps, nu]. Parameters default to the model's."""
+    """One world and what happens to it. tau: [steps, nv], control: [steps, nu], kinematic_qd: [steps, nk]. Parameters
+    default to the model's.
+    """
 
     model: sim.Model
     q: np.ndarray
@@ -35,11 +37,12 @@ class Case:
     control: np.ndarray | None = None
     integrator: str = "euler"
     act: np.ndarray | None = None
+    kinematic_qd: np.ndarray | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the state and of what drives it."""
-        return (*STATE, *(name for name in ("control", "act") if getattr(self, name) is not None))
+        return (*STATE, *(name for name in ("control", "act", "kinematic_qd") if getattr(self, name) is not None))
 
     def value(self, name: str) -> np.ndarray:
         """A part of the state, the control, or a parameter."""
@@ -56,7 +59,8 @@ class Case:
         )  # fmt: skip
 
     def rollout(self, simulator: sim.Simulator) -> sim.Trajectory:
-        return simulator.rollout(simulator.state(self.q, self.qd, self.act), self.tau, control=self.control)
+        state = simulator.state(self.q, self.qd, self.act)
+        return simulator.rollout(state, self.tau, control=self.control, kinematic_qd=self.kinematic_qd)
 
 
 def case(

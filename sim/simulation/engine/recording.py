@@ -101,6 +101,7 @@ class Adjoints:
     parameters: dict[str, Any]
     impulses: AnyArray | None
     act: AnyArray | None
+    kinematic_qd: AnyArray | None
 
 
 @dataclass(eq=False, slots=True)
@@ -151,7 +152,8 @@ class Recording:
             else:
                 # Without shared parameters bad worlds spoil no sum; on CUDA the check would wait for the device.
                 (more,) = self.engine.reports.last_bad_steps()
-                clear_worlds(more, (found.q, found.qd, found.impulses, found.act), (found.tau, found.control))
+                inputs = (found.tau, found.control, found.kinematic_qd)
+                clear_worlds(more, (found.q, found.qd, found.impulses, found.act), inputs)
         if self.engine.check_finite:
             self._raise_for_bad_gradient(found)
         return found
@@ -170,15 +172,16 @@ class Recording:
         """
         engine = self.engine
         require_no_capture(engine.settings.device)
-        tau_bar, control_bar = (
+        tau_bar, control_bar, kinematic_qd_bar = (
             None if array is None else new_rows(array.shape, array.dtype, array.device)
-            for array in (self.records.tau, self.records.control)
+            for array in (self.records.tau, self.records.control, self.records.kinematic_qd)
         )
         records = copy(self.with_room())
         records.bad_state = records.contact_force = records.solved = None  # without gradient
         records.q_bar, records.qd_bar, records.impulse_bar, records.act_bar = loss.q, loss.qd, loss.impulse, loss.act
         records.contact_force_bar, records.solved_bar = loss.contact_force, loss.solved
-        records.tau_bar, records.control_bar, records.norms, records.left_out = tau_bar, control_bar, norms, left_out
+        records.tau_bar, records.control_bar, records.kinematic_qd_bar = tau_bar, control_bar, kinematic_qd_bar
+        records.norms, records.left_out = norms, left_out
         with self._own_parameters():
             self._record(names)
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
@@ -194,7 +197,7 @@ class Recording:
             parameter_bars = {name: engine.parameter_gradient(name) for name in names}
         if left_out is not None:
             clear_worlds(left_out, (q_bar, qd_bar, impulse_bar, act_bar))
-        return Adjoints(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
+        return Adjoints(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar, kinematic_qd_bar)
 
     def _own_parameters(self) -> contextlib.AbstractContextManager[None]:
         if self.engine.parameters.values is self.parameters:

@@ -35,6 +35,7 @@ def run_steps(
     checkpoint_interval: int,
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
+    kinematic_qd: AnyArray | None = None,
 ) -> Recording:
     """Take steps, with arrays of the right shapes that nobody else writes to.
 
@@ -49,6 +50,7 @@ def run_steps(
             backward pass are compiled together with those of the rollout.
         keeps_solved: whether to store ``solved`` of the trajectory, for models with sensors of accelerations under
             MuJoCo's law.
+        kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk], or None for those of the state.
 
     Raises:
         ModelError: for numbers of steps that are not whole.
@@ -62,7 +64,8 @@ def run_steps(
         raise ModelError(
             f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
         )
-    return run_rollout(engine, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
+    length = int(steps), int(checkpoint_interval)
+    return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd)
 
 
 def run_rollout(
@@ -74,6 +77,7 @@ def run_rollout(
     interval: int,
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
+    kinematic_qd: AnyArray | None = None,
 ) -> Recording:
     """Run steps as :func:`run_steps`, with checked numbers of steps; one step's inputs may have no dimension of
     steps.
@@ -89,7 +93,7 @@ def run_rollout(
     given = [array for array in state_arrays(first) if array is not None]
     require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
     records = begun_with(first, rows)
-    records.tau, records.control = tau, control
+    records.tau, records.control, records.kinematic_qd = tau, control, kinematic_qd
     engine.parameters.spoil_worlds(records.q)
     with paused_tape():
         for shard in engine.shards:
