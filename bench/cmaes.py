@@ -302,6 +302,8 @@ def counted(runs: list[Run]) -> tuple[str, str]:
     if len(runs) <= FEW:
         iterations = [f" ({run.there})" if run.method == "gradients" and run.there is not None else "" for run in runs]
         each = ", ".join(f"{needed(run)}{more}" for run, more in zip(runs, iterations, strict=True))
+        if all(run.there is None for run in runs):
+            each = needed(max(runs, key=lambda run: run.episodes[-1]))
         return each, ", ".join(map(taken, runs))
     there = [run for run in runs if run.there is not None]
     counts = [run.episodes[run.there] for run in there if run.there is not None]

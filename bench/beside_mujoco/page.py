@@ -70,7 +70,7 @@ def along_table(rows: Iterable[Mapping[str, Any]]) -> str:
             most(along, "constraint"),
             most(along, "actuator", "passive"),
             most(along, "contact"),
-            f"{number(sensors[worst]['converged'])} {worst}",
+            f"{number(sensors[worst]['converged'])} {worst.replace('_', ' ')}",
             number(spread),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -93,7 +93,7 @@ def kinds_table(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def free_table(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return a row per model: free motions."""
-    lines = ["| model | place [m] | energy | constraints | contacts | sensors: most |", "|---|---|---|---|---|---|"]
+    lines = ["| model | position [m] | energy | constraints | contacts | sensors: most |", "|---|---|---|---|---|---|"]
     for row in rows:
         cells = [beside(row["free"], name) for name in ("place", "energy", "constraint", "contact")]
         here, spread = (max(map(size, column(row["free_sensors"], name))) for name in ("here", "spread"))

@@ -480,6 +480,4 @@ def _gymnasium_spaces(asked: str) -> Any:
     try:
         return importlib.import_module("gymnasium.spaces")
     except ModuleNotFoundError:
-        raise ModelError(
-            f"{asked} is a space of gymnasium, which isn't installed; pip install 'backswing[rl]'"
-        ) from None
+        raise ModelError(f"{asked} is a space of the package gymnasium: pip install 'backswing[rl]'") from None

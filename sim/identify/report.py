@@ -140,7 +140,7 @@ def plot(fit: Fit) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ModelError("plots need matplotlib; install backswing[plot]") from None
+        raise ModelError("plots need the package matplotlib: pip install 'backswing[plot]'") from None
     names = dof_names(_model(fit))
     rows = -(-len(names) // 3)
     figure = Figure(figsize=(12.0, 4.0 + 2.2 * rows), constrained_layout=True)

@@ -85,7 +85,7 @@ def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
     try:
         import coacd
     except ImportError:
-        raise ModelError("needs CoACD to be decomposed; install it with backswing[decompose]") from None
+        raise ModelError("needs the package coacd to be decomposed: pip install 'backswing[decompose]'") from None
     coacd.set_log_level("error")
     try:
         found = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=threshold, seed=0)

@@ -418,6 +418,8 @@ class Model:
 
     def joint(self, name: str) -> int:
         """Return the index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
+        if isinstance(name, str) and name in self._link_index and name not in self._joint_index:
+            raise ModelError(f"no joint named '{name}'; link '{name}' has '{self.joint_names[self.link(name)]}'")
         return find_number(self._joint_index, name, "joint")
 
     def frame(self, name: str) -> Frame:

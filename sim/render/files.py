@@ -25,7 +25,7 @@ def _pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError:
-        raise ModelError("writing pictures requires the package Pillow: pip install 'backswing[plot]'") from None
+        raise ModelError("writing pictures needs the package Pillow: pip install 'backswing[plot]'") from None
     return Image
 
 
@@ -184,7 +184,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     try:
         import imageio_ffmpeg
     except ImportError:
-        raise ModelError("write_mp4 requires the package imageio-ffmpeg: pip install 'backswing[video]'") from None
+        raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
     if not is_positive(fps):
         raise ModelError(f"fps is {fps!r}; it must be positive")
     if not 0 <= number("write_mp4", "quality", quality) <= 10:

@@ -115,7 +115,7 @@ def serve(host: str, port: int) -> ViserServer:
     try:
         import viser
     except ImportError:
-        raise ModelError('the viewer needs the package viser: pip install "backswing[view]"') from None
+        raise ModelError("the viewer needs the package viser: pip install 'backswing[view]'") from None
     if not is_whole(port, 0) or port > 65535:
         raise ModelError(f"Viewer: port is {port!r}; it must be an integer from 0 to 65535")
     try:

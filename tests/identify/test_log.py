@@ -156,7 +156,7 @@ def test_messages_of_a_bag_that_are_no_joint_states(change, message, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("q_joint1", "joint1", r"log.csv: has no column 'q_joint1' for q; there are note, time"),
+        ("q_joint1", "joint1", r"log.csv: has no column 'q_joint1' for q; .* q=: note, time"),
         ("time", "t", "log.csv: has no column 'time' for time"),
         ("\n0.002,0.002", "\n0.002,noon", "log.csv: line 3, column 'time': 'noon' is not a number"),
         ("\n0.004,0.004", "\n0.004,0.001", r"log.csv: time doesn't increase at row 2: 0.002, then 0.001"),

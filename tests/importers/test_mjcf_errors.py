@@ -107,7 +107,7 @@ def test_without_mujoco_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "robot.xml"
     path.write_text(world(BODY))
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with raises_naming("robot.xml", "MuJoCo", "backswing[mjcf]"):
+    with raises_naming("robot.xml", "backswing[mjcf]"):
         sim.load(path)
 
 

@@ -186,6 +186,10 @@ class TestSlices:
             with pytest.raises(sim.ModelError, match=f"no {what} named 'gone'; there are"):
                 call("gone")
 
+    def test_a_link_in_place_of_its_joint(self):
+        with raises_naming("no joint named 'l3'", "link 'l3'", "'j3'"):
+            self.builder().finalize().q_slice("l3")
+
 
 def test_models_of_one_builder_are_independent():
     builder = chain("free", "revolute")

@@ -29,7 +29,7 @@ def gymnasium_file(name: str) -> Path:
     """Return the path of a robot's MJCF in gymnasium's installation. Raises ModelError if gymnasium isn't installed."""
     found = importlib.util.find_spec("gymnasium")
     if found is None or found.origin is None:
-        raise ModelError(f"{name} is a file of gymnasium, which isn't installed; pip install 'backswing[rl]'")
+        raise ModelError(f"{name} is a file of the package gymnasium: pip install 'backswing[rl]'")
     return Path(found.origin).parent / "envs" / "mujoco" / "assets" / name
 
 

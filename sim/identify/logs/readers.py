@@ -223,7 +223,7 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
-        raise ModelError("reading a bag needs the package rosbags; install backswing[rosbag]") from None
+        raise ModelError("reading a bag needs the package rosbags: pip install 'backswing[rosbag]'") from None
     if model.nq != model.nv:
         raise ModelError("a JointState has one position for each joint, but the model has joints with quaternions")
     try:
@@ -286,14 +286,19 @@ def _log(
         owners = channel_names(model, channel)
         found = [pattern.replace("{joint}", owner) for owner in owners] if isinstance(pattern, str) else list(pattern)
         if len(found) != len(owners):
-            raise ModelError(f"{path}: {channel} has {len(found)} columns for {len(owners)}: {', '.join(owners)}")
+            raise ModelError(
+                f"{path}: {channel} names {len(found)} columns; it needs {len(owners)}: {', '.join(owners)}. If some "
+                "aren't measured, make a Log from arrays, with infinite noise there"
+            )
         # Channels that aren't requested are read if they exist.
         if channel == "q" or channel in columns or (found and set(found) <= set(names)):
             channels[channel] = found
     for channel, wanted in channels.items():
         for name in wanted:
             if name not in names:
-                raise ImportFileError(path, f"has no column '{name}' for {channel}; there are {', '.join(names)}")
+                raise ImportFileError(
+                    path, f"has no column '{name}' for {channel}; name yours with {channel}=: {', '.join(names)}"
+                )
             if names.count(name) > 1:
                 raise ImportFileError(path, f"has several columns '{name}'; give them different names")
     arrays = {channel: np.stack([column(name) for name in wanted], axis=1) for channel, wanted in channels.items()}

@@ -117,7 +117,9 @@ def cut(
         raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
     deviations = torch.stack([_deviations(model, name, noise[name]) for name in channels])
     if not (known_start or deviations.isfinite().all()):
-        raise ModelError("noise: infinite noise (not measured) needs known_start=True")
+        raise ModelError(
+            "noise is infinite for a coordinate; give known_start=True, and its exact start in the first row of the log"
+        )
     length = max(len(log) for log in logs) - 1
     if duration is not None:
         if not is_positive(duration):

@@ -92,7 +92,7 @@ def read_mjcf(path: Path) -> MJCFFile:
     try:
         import mujoco
     except ImportError:
-        raise ModelError(f"{path}: MJCF files require MuJoCo's parser; install it with backswing[mjcf]") from None
+        raise ModelError(f"{path}: MJCF files need the package mujoco: pip install 'backswing[mjcf]'") from None
     check_text(path)
     try:
         with _heard(mujoco) as said:

@@ -68,7 +68,7 @@ def cmaes(
             warnings.simplefilter("ignore")  # pycma warns about unavailable plots
             import cma
     except ImportError:
-        raise ModelError("cmaes needs the package cma; run pip install cma, or install backswing[cma]") from None
+        raise ModelError("cmaes needs the package cma: pip install 'backswing[cma]'") from None
     require_counts(iterations=iterations)
     require_numbers(goal=goal)
     if not is_positive(spread):
