@@ -100,7 +100,7 @@ def reader_options(given: argparse.Namespace) -> dict[str, Any]:
         if not given.floating_base:
             raise UsageError("--base-height requires a floating base; add --floating-base")
         if not np.isfinite(given.base_height):
-            raise UsageError(f"--base-height {given.base_height} must be finite")
+            raise UsageError(f"--base-height is {given.base_height}; it must be a finite height [m]")
         options["position"] = (0.0, 0.0, given.base_height)
     if given.package_dir:
         if not _is_read_as(given.file, "urdf", "sdf"):

@@ -27,25 +27,26 @@ MOST_OVERLAPS = 10  # maximum number named individually
 
 def add_motion(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the length of the simulation and its initial state."""
-    parser.add_argument("--steps", type=int, help="number of simulation steps")
-    parser.add_argument("--seconds", type=float, help="simulated time [s], instead of --steps")
+    parser.add_argument("--steps", type=int, help="number of simulation steps; give --steps or --seconds")
+    parser.add_argument("--seconds", type=float, help="simulated time [s]")
     parser.add_argument("--dt", type=float, help="time step [s] (default: that of the file, or 1/240)")
     parser.add_argument(
         "--law", choices=("hard", "mujoco"),
         help="contact law (default: mujoco for MJCF files, otherwise hard); mujoco moves a file as MuJoCo does, "
-        "with the file's "
-        "integrator, friction cone and impratio",
+        "with its integrator, friction cone and impratio",
     )  # fmt: skip
     parser.add_argument(
-        "--keyframe", metavar="NAME", help="initial state: a keyframe of the file, whose controls stay constant"
+        "--keyframe",
+        metavar="NAME",
+        help="keyframe of the file to start from, with constant controls (default: the file's initial state)",
     )
     parser.add_argument(
         "--worlds", type=int, default=1, help="number of worlds, whose initial velocities differ by --noise (default 1)"
     )
     parser.add_argument(
-        "--noise", type=float, default=0.0, help="standard deviation of initial velocities [m/s, rad/s]"
+        "--noise", type=float, default=0.0, help="standard deviation of initial velocities [m/s, rad/s] (default 0)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the noise")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the noise (default 0)")
     parser.add_argument("--device", default="cpu", help="Warp device: cpu (default), or a GPU such as cuda:0")
 
 

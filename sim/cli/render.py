@@ -54,11 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--end", type=float, help="end of the part of a stored motion to draw [s after its first time code]"
     )
-    parser.add_argument("--width", type=int, default=640, help="width of the picture [pixels]")
-    parser.add_argument("--height", type=int, default=480, help="height of the picture [pixels]")
-    parser.add_argument("--azimuth", type=float, help="azimuth of the camera about z, for a single world [degrees]")
+    parser.add_argument("--width", type=int, default=640, help="width of the picture [pixels] (default 640)")
+    parser.add_argument("--height", type=int, default=480, help="height of the picture [pixels] (default 480)")
+    parser.add_argument("--azimuth", type=float, help="azimuth of the camera about z, for one world [degrees]")
     parser.add_argument(
-        "--elevation", type=float, help="elevation of the camera above the horizon, for a single world [degrees]"
+        "--elevation", type=float, help="elevation of the camera above the horizon, for one world [degrees]"
     )
     parser.add_argument(
         "--occlusion", action="store_const", const=AmbientOcclusion(),

@@ -109,7 +109,7 @@ def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | Non
     if columns != len(names):
         raise ModelError(f"the regressor has {columns} columns, but there are {len(names)} names")
     if rows < columns:
-        raise ModelError(f"the regressor has {rows} rows and {columns} columns; give more samples")
+        raise ModelError(f"the regressor has {rows} rows, fewer than its {columns} columns; give more samples")
     norms = np.linalg.norm(regressor, axis=0)
     used = np.flatnonzero(norms > tolerance * norms.max(initial=0.0))
     if not len(used):

@@ -228,7 +228,8 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
         log.require("qd", "qdd", "tau")
         if (log.model.nq, log.model.nv) != (robot.model.nq, robot.nv):
             raise ModelError(
-                f"{log.source}: its model has {log.model.nv} degrees of freedom, but the robot has {robot.nv}"
+                f"{log.source}: its model has {log.model.nv} degrees of freedom, but the robot has {robot.nv}; "
+                "read the log with robot.model"
             )
         for start in range(0, len(log), TOGETHER):
             rows = slice(start, start + TOGETHER)

@@ -260,9 +260,11 @@ def _read_scene(source: Any, **options: Any) -> Any:
     for part in scene.geometry.values():
         if isinstance(part, trimesh.Trimesh):
             if part.vertices.shape[1:] != (3,):
-                raise ValueError("its vertices don't have three coordinates each")
+                raise ValueError("its vertices don't have three coordinates each; repair the mesh")
             if not np.isfinite(part.vertices).all():
-                raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
+                raise ValueError(
+                    f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite; repair the mesh"
+                )
             if part.faces.min(initial=0) < 0:
                 raise ValueError(f"a triangle has the vertex {part.faces.min()}; indices start at 0")
             part.process()

@@ -125,7 +125,10 @@ class ReadingProcess:
         try:
             return model_from_bytes(result.read_bytes())
         except ValueError as error:
-            raise ImportFileError(path, f"the reading process returned a damaged model: {error}") from None
+            raise ImportFileError(
+                path,
+                f"the reading process returned a damaged model: {error}; read the file again, or report this error",
+            ) from None
         finally:
             result.unlink(missing_ok=True)
 

@@ -113,7 +113,7 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
             raise ModelError(f"{where}: a {kind} actuator has no {label}; remove it or choose another kind")
     needed = {codes.POSITION: "kp", codes.VELOCITY: "kd"}.get(spec.kind)
     if needed and getattr(spec, needed) == 0.0:
-        raise ModelError(f"{where}: a {kind} actuator needs {needed}")
+        raise ModelError(f"{where}: a {kind} actuator needs {needed}; give gains=sim.Gains({needed}=...)")
     lower, upper = spec.control_range
     if not lower < upper:
         raise ModelError(f"{where}: control_range is ({lower}, {upper}); the first must be less than the second")

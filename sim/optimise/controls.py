@@ -113,7 +113,7 @@ def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
     slices = [model.qd_slice(name) for name in given if name in known]
     dofs = [dof for each in slices for dof in range(each.start, each.stop)]
     if not dofs:
-        raise ModelError(f"Problem: joints {list(given)} have no degree of freedom to control")
+        raise ModelError(f"Problem: joints {list(given)} can't move; name at least one revolute or prismatic joint")
     return np.array(dofs)
 
 

@@ -191,7 +191,7 @@ def test_a_bound_is_named():
     [
         ([], "no unknowns: name at least one"),
         (["mass"], "unknown 'mass': .*'mass of forearm'"),
-        (["weight of link1"], "there is no quantity 'weight'; there are mass, com, inertial"),
+        (["weight of link1"], "no quantity 'weight'; known are mass, com, inertial"),
         (["mass of hand"], "the model has mass of base, link1"),
         (["damping of base"], "the model has damping of joint1, joint2"),
         (["mass of link1", "inertial of link1"], "'mass of link1' and 'inertial of link1'|are the same numbers"),

@@ -49,7 +49,7 @@ WRONG = {
     "text": ("solid cube", "XML"),
     "encoding": ("<?xml version='1.0' encoding='klingon'?><robot/>", "XML", "encoding"),
     "other root": ("<sdf/>", "URDF", "root element", "<sdf>"),
-    "no links": (f"{HEAD}</robot>", "<robot> (line 1)", "no links"),
+    "no links": (f"{HEAD}</robot>", "<robot> (line 1)", "<link>"),
     "xacro": (f"{HEAD}\n<xacro:arm/></robot>", "<xacro:arm> (line 2)", "xacro macro"),
     "nameless link": (f"{HEAD}<link/></robot>", "<link> (line 1)", "'name'", "missing"),
     "empty name": (f"{HEAD}<link name=' '/></robot>", "(line 1)", "'name'", "empty"),

@@ -56,14 +56,14 @@ INF, NAN = np.inf, np.nan
         (sim.Gains, {"kd_per_input": NAN}, "kd_per_input is nan"),
         (sim.Activation, {"kind": "lag"}, "unknown kind 'lag'; known are none, integrator, filter, filterexact"),
         (sim.Activation, {"kind": ["filter"]}, r"kind is \['filter'\]; it must be a name"),
-        (sim.Activation, {"kind": "filter"}, "a filter needs a time_constant"),
+        (sim.Activation, {"kind": "filter"}, "a filter needs a time_constant .s."),
         (sim.Activation, {"kind": "filter", "time_constant": -1.0}, "time_constant is -1.0"),
         (sim.Activation, {"kind": "integrator", "time_constant": 0.1}, "time_constant is 0.1, but only filters have"),
         (sim.Activation, {"kind": "integrator", "range": (1.0, 1.0)}, r"range is \(1.0, 1.0\); the first must be less"),
         (sim.Activation, {"kind": "integrator", "range": 1.0}, "range is 1.0; it must be two numbers"),
         (sim.Activation, {"kind": "integrator", "early": "no"}, "early is 'no'; it must be True or False"),
-        (sim.Activation, {"early": True}, "range and early are of actuators with a state"),
-        (sim.Activation, {"range": (0.0, INF)}, "range and early are of actuators with a state"),
+        (sim.Activation, {"early": True}, "kind 'none' has no state; remove range and early"),
+        (sim.Activation, {"range": (0.0, INF)}, "kind 'none' has no state; remove range and early"),
     ],
 )
 def test_refused_values(kind, values, message):

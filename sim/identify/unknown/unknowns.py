@@ -162,7 +162,7 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
     if not pattern:
         raise ModelError(f"unknown '{name}': expected a quantity and its owner, such as 'mass of forearm'")
     if quantity not in QUANTITIES:
-        raise ModelError(f"unknown '{name}': there is no quantity '{quantity}'; there are {', '.join(QUANTITIES)}")
+        raise ModelError(f"unknown '{name}': no quantity '{quantity}'; known are {', '.join(QUANTITIES)}")
     kinds = _kinds(model, quantity)
     found = [
         (parameter, owner, entries)

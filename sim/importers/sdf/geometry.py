@@ -118,7 +118,7 @@ def _file(kind: Element) -> tuple[str, np.ndarray]:
         raise kind.error("<submesh> is not supported; export it as a separate mesh file")
     scale = vector(kind, "scale", UNIT)
     if (scale == 0.0).any():
-        raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
+        raise kind.error(f"scale is {scale.tolist()}; no factor may be zero")
     return kind.required("uri").content, scale
 
 

@@ -130,7 +130,8 @@ def _kind(element: Element) -> Element:
 def _primitive(kind: Element) -> tuple[int, tuple[float, float, float]]:
     code, size = PRIMITIVES[kind.tag](kind)
     if any(value < 0.0 for value in size):
-        raise kind.error(f"its size is negative: {kind.attributes}")
+        given = ", ".join(f"{key} is {value}" for key, value in kind.attributes.items())
+        raise kind.error(f"{given}; a size must not be negative")
     return code, size
 
 

@@ -47,7 +47,7 @@ def read_tree(robot: Element) -> RobotTree:
         raise macro.error("is a xacro macro; expand the file with xacro first")
     links = _by_name(robot.all("link"))
     if not links:
-        raise robot.error("the robot has no links")
+        raise robot.error("has no <link>; it needs at least one")
     # Files for Drake join their robot to the world without defining a link of this name.
     if WORLD not in links and any(end.attributes.get("link") == WORLD for end in _parents(robot)):
         links[WORLD] = Element("link", {"name": WORLD}, robot.path, robot.line, robot)
@@ -57,8 +57,8 @@ def read_tree(robot: Element) -> RobotTree:
         if joint.child in joint_of:
             other = joint_of[joint.child].element
             raise joint.element.error(
-                f"its child link '{joint.child}' is the child of {other.label} already, but a link has one parent "
-                "joint; close the loop with add_point_constraint after reading the file"
+                f"its child link '{joint.child}' already has the parent {other.label}; to close a loop, remove this "
+                "joint and call add_point_constraint after reading the file"
             )
         joint_of[joint.child] = joint
     roots = [name for name in links if name not in joint_of]
@@ -103,7 +103,7 @@ def _joint(element: Element, links: dict[str, Element]) -> JointElement:
         end = element.required(tag)
         name = end.text("link")
         if name not in links:
-            raise end.error(f"unknown {tag} link '{name}'")
+            raise end.error(f"unknown {tag} link '{name}'; add a <link> of this name")
         ends.append(name)
     return JointElement(element, TYPES[type], *ends)
 

@@ -275,14 +275,14 @@ class Activation:
         _set_not_negative(self, where, "time_constant")
         if self.kind.startswith("filter"):
             if self.time_constant == 0.0:
-                raise ModelError(f"{where}: a filter needs a time_constant")
+                raise ModelError(f"{where}: a {self.kind} needs a time_constant [s]; give a positive one")
         elif self.time_constant != 0.0:
             raise ModelError(f"{where}: time_constant is {self.time_constant}, but only filters have one")
         lower, upper = two_numbers(where, "range", self.range)
         if not lower < upper:
             raise ModelError(f"{where}: range is ({lower}, {upper}); the first must be less than the second")
         if self.kind == "none" and (self.early or np.isfinite(lower) or np.isfinite(upper)):
-            raise ModelError(f"{where}: range and early are of actuators with a state; choose another kind than 'none'")
+            raise ModelError(f"{where}: kind 'none' has no state; remove range and early, or choose another kind")
         object.__setattr__(self, "range", (lower, upper))
 
 

@@ -34,9 +34,9 @@ def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
     joint_of: dict[str, JointSpec] = {}
     for joint in world.joints.values():
         if joint.child not in world.links:
-            raise ModelError(f"joint '{joint.name}': unknown child link '{joint.child}'")
+            raise ModelError(f"joint '{joint.name}': unknown child link '{joint.child}'; add it with add_link")
         if joint.parent != WORLD and joint.parent not in world.links:
-            raise ModelError(f"joint '{joint.name}': unknown parent link '{joint.parent}'")
+            raise ModelError(f"joint '{joint.name}': unknown parent link '{joint.parent}'; add it with add_link")
         if joint.child in joint_of:
             raise ModelError(
                 f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; "

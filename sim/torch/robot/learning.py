@@ -58,7 +58,10 @@ def find_link(model: Model, name: str, quantity: str) -> int:
     elif name in [frame.name for frame in model.frames]:
         raise ModelError(f"'{name}' was merged into another link; load the robot with collapse_fixed=False")
     else:
-        raise ModelError(f"no link or joint named '{name}'; links are {', '.join(model.link_names)}")
+        raise ModelError(
+            f"no link or joint named '{name}'; there are the links {', '.join(model.link_names)}, and the joints "
+            f"{', '.join(model.joint_names)}"
+        )
     if quantity in OF_JOINTS and not len(model.dofs_of(link)):
         raise ModelError(f"joint '{model.joint_names[link]}' is fixed and has no {quantity}")
     if quantity in OF_SPRINGS and (model.dof_q[model.dofs_of(link)] < 0).any():

@@ -114,7 +114,9 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
         frames.append(scene.frame(found.primPath, target, position, orientation))
     if bodies[0] == bodies[1]:
         if bodies[0] is not None:
-            raise scene.error(found.primPath, f"joins '{bodies[0]}' to itself")
+            raise scene.error(
+                found.primPath, f"joins '{bodies[0]}' to itself; name another body in physics:body0 or physics:body1"
+            )
         return None
     if found.breakForce < 3e38 or found.breakTorque < 3e38:
         scene.notes.append(f"prim '{found.primPath}': joints can't break here; its break force and torque are ignored")
