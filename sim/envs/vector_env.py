@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
-INPUTS = frozenset({"tau", "control"})  # a model's inputs
+INPUTS = frozenset({"tau", "control", "kinematic_qd"})  # a model's inputs
 KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
@@ -388,12 +388,13 @@ class VectorEnv:
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
         if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
             said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
-            raise ModelError(f"{type(self.task).__name__}.inputs returned {said}; expected 'tau', 'control' or both")
+            raise ModelError(f"{type(self.task).__name__}.inputs returned {said}; expected some of {sorted(INPUTS)}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
+                kinematic_qd=inputs.get("kinematic_qd"),
             )  # fmt: skip
         diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None

@@ -1,4 +1,4 @@
-"""Control spaces: joint forces of some joints, or the inputs of all actuators, within box limits."""
+"""Control spaces: forces of some joints and velocities of kinematic ones, or inputs of all actuators, within limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, names_in
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model, Part
+from sim.simulation.linearisation import Linearisation
 from sim.simulation.simulator import Simulator
 
 Joints = Part | str | Sequence[str] | None
@@ -24,8 +25,9 @@ class ControlSpace:
     Attributes:
         stages: number of intervals with constant controls.
         names: names of the joints' degrees of freedom or of the actuators [size].
-        dofs: degrees of freedom of controlled joint forces [size]; None if controls are actuator inputs.
-        nv: number of degrees of freedom.
+        dofs: degrees of freedom of controlled joints [size]; None if controls are actuator inputs.
+        model: the model. Controls of its kinematic joints are velocities, those of the others forces.
+        kept: velocities of kinematic joints that aren't controlled, in place [nk].
         low, high: limits, infinite without a limit [size].
         scale: typical size of each control; the strength of its motor, if known [size].
     """
@@ -33,7 +35,8 @@ class ControlSpace:
     stages: int
     names: tuple[str, ...]
     dofs: np.ndarray | None
-    nv: int
+    model: Model
+    kept: np.ndarray
     low: np.ndarray
     high: np.ndarray
     scale: np.ndarray
@@ -48,20 +51,55 @@ class ControlSpace:
         """True if any control is limited."""
         return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
-    def inputs(self, controls: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Return controls [..., size] as joint forces [..., nv] and inputs of actuators [..., nu]; None if unused."""
-        if self.dofs is None:
-            return None, controls
-        forces = controls.new_zeros(*controls.shape[:-1], self.nv)
-        return forces.index_copy(-1, torch.as_tensor(self.dofs, device=controls.device), controls), None
+    @property
+    def led(self) -> np.ndarray:
+        """Mask of the controls that are velocities of kinematic joints [size]."""
+        return np.zeros(self.size, dtype=bool) if self.dofs is None else self.model.prescribed[self.dofs]
 
-    def inputs_of_arrays(self, controls: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def inputs(self, controls: torch.Tensor) -> dict[str, Any]:
+        """Return controls [..., size] as inputs of a rollout, by name: ``tau``, ``control``, ``kinematic_qd``."""
+        if self.dofs is None:
+            return {"control": controls}
+        found = {}
+        for name, chosen, columns, rest in self._parts():
+            at, which = (torch.as_tensor(x, device=controls.device) for x in (columns, chosen))
+            whole = torch.as_tensor(rest, dtype=controls.dtype, device=controls.device)
+            whole = whole.expand(*controls.shape[:-1], len(rest))
+            found[name] = whole.index_copy(-1, at, controls.index_select(-1, which))
+        return found
+
+    def inputs_of_arrays(self, controls: np.ndarray) -> dict[str, Any]:
         """Return the same as :meth:`inputs` for arrays."""
         if self.dofs is None:
-            return None, controls
-        forces = np.zeros((*controls.shape[:-1], self.nv))
-        forces[..., self.dofs] = controls
-        return forces, None
+            return {"control": controls}
+        found = {}
+        for name, chosen, columns, rest in self._parts():
+            found[name] = np.broadcast_to(rest, (*controls.shape[:-1], len(rest))).copy()
+            found[name][..., columns] = controls[..., chosen]
+        return found
+
+    def matrix(self, linear: Linearisation) -> np.ndarray:
+        """Return the derivative of a step in the controls [worlds, n, size]."""
+        if self.dofs is None:
+            return linear.B_control
+        matrices = {"tau": linear.B_tau, "kinematic_qd": linear.B_kinematic}
+        found = np.zeros((*linear.A.shape[:2], self.size), dtype=linear.A.dtype)
+        for name, chosen, columns, _ in self._parts():
+            matrix = matrices[name]
+            assert matrix is not None, "velocities are given where they are controlled"
+            found[:, :, chosen] = matrix[:, :, columns]
+        return found
+
+    def _parts(self) -> list[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the inputs that controls of joints become: name, controls, columns, and values of other columns."""
+        assert self.dofs is not None, "controls are of joints"
+        forces, led = np.flatnonzero(~self.led), np.flatnonzero(self.led)
+        columns = np.searchsorted(self.model.kinematic_dofs, self.dofs[led])
+        parts = [
+            ("tau", forces, self.dofs[forces], np.zeros(self.model.nv)),
+            ("kinematic_qd", led, columns, self.kept),
+        ]
+        return [part for part in parts if len(part[1])]
 
     def clamped(self, controls: torch.Tensor) -> torch.Tensor:
         """Clamp controls [..., size] to the limits."""
@@ -72,7 +110,7 @@ class ControlSpace:
 
 
 def control_space(
-    worlds: Simulator, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
+    worlds: Simulator, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None, qd0: np.ndarray
 ) -> ControlSpace:
     """Return the controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model
@@ -85,7 +123,8 @@ def control_space(
     else:
         dofs = _controlled_dofs(model, joints)
         names = tuple(model.joint_names[model.dof_link[dof]] for dof in dofs)
-        strength = np.where(model.effort_limit[dofs] > 0.0, model.effort_limit[dofs], np.inf)
+        most = np.where(model.prescribed[dofs], model.velocity_limit[dofs], model.effort_limit[dofs])
+        strength = np.where(most > 0.0, most, np.inf)
         low, high = -strength, strength
     if limits is not None:
         low, high = _limits(limits, len(names))
@@ -96,7 +135,7 @@ def control_space(
         if typical.shape not in ((), (1,), (len(names),)) or not (np.isfinite(typical) & (typical > 0.0)).all():
             raise ModelError(f"Problem: scale is {scale!r}; it must be a positive number, or {len(names)} of them")
         typical = np.broadcast_to(typical, len(names))
-    return ControlSpace(stages, tuple(names), dofs, model.nv, low, high, typical)
+    return ControlSpace(stages, tuple(names), dofs, model, qd0[model.kinematic_dofs], low, high, typical)
 
 
 def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:

@@ -73,8 +73,9 @@ class Problem:
         q0: initial coordinates [nq]. Default: the model's.
         qd0: initial velocities [nv]. Default: zeros.
         act0: initial states of the actuators that have one [na]. Default: zeros.
-        joints: names of the joints, or a part, whose forces are controlled. Default: the inputs of all actuators, or in
-            a model without actuators the forces of all revolute and prismatic joints.
+        joints: names of the joints, or a part, whose forces are controlled; of kinematic joints the velocities are, so
+            that a hand's path can be the unknown. Default: the inputs of all actuators, or in a model without actuators
+            all revolute and prismatic joints.
         limits: lower and upper limits of the controls, each a number or [size]. Default: those of the actuators' inputs
             or the joints' effort limits.
         scale: typical size of each control, a number or [size]. Default: the strength of each motor.
@@ -138,7 +139,9 @@ class Problem:
         self.model = simulator.model
         self.stages, self.hold = int(stages), int(hold)
         self.parametrisation = controls
-        self.space = control_space(simulator, self.stages, joints, limits, scale)
+        state = self.worlds(1).state(self.model.q0 if q0 is None else q0, qd0, act0)
+        self.q0, self.qd0, self.act0 = (x[0].copy() for x in arrays_of(state))
+        self.space = control_space(simulator, self.stages, joints, limits, scale, self.qd0)
         self.size = controls.size(self.space)
         self._current, self.tangent = CurrentRobot(simulator), Tangent(self.model)
         self.costs = [as_cost(each) for each in costs]
@@ -153,8 +156,6 @@ class Problem:
                     f"Problem: constraints contain a {type(constraint).__name__}; give sim.optimise.Constraint"
                 )
             constraint.check(self.model)
-        state = self.worlds(1).state(self.model.q0 if q0 is None else q0, qd0, act0)
-        self.q0, self.qd0, self.act0 = (x[0].copy() for x in arrays_of(state))
 
     def __repr__(self) -> str:
         kind = "actuators" if self.space.dofs is None else "joints"
@@ -215,12 +216,11 @@ class Problem:
             return self._closed_loop(self.parametrisation, simulator, unknowns)
         assert isinstance(self.parametrisation, OpenLoop), "there are no others"
         controls = self.parametrisation.controls(self.space, unknowns)
-        tau, control = self.space.inputs(controls)
         with quiet():
             found = rollout(
-                simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
+                simulator, self._tensor(self.q0), self._tensor(self.qd0), hold=self.hold,
                 leave_out_bad_worlds=True, act=self._tensor(self.act0) if self.model.na else None,
-                contact_forces=bool(simulator.contact_sensors),
+                contact_forces=bool(simulator.contact_sensors), **self.space.inputs(controls),
             )  # fmt: skip
         return self._seen(found, controls, found.contact_force)
 
@@ -238,12 +238,11 @@ class Problem:
         for stage in range(self.stages):
             q, qd, *act = states[-1]
             controls.append(policy.control(self.space, unknowns, states[-1], stage))
-            tau, control = self.space.inputs(controls[-1])
             with quiet():
                 states.append(
                     step(
-                        simulator, q, qd, tau, control, hold=self.hold, leave_out_bad_worlds=True,
-                        act=act[0] if act else None,
+                        simulator, q, qd, hold=self.hold, leave_out_bad_worlds=True, act=act[0] if act else None,
+                        **self.space.inputs(controls[-1]),
                     )
                 )  # fmt: skip
         return self._seen([torch.stack(parts) for parts in zip(*states, strict=True)], torch.stack(controls), None)
@@ -318,8 +317,8 @@ class Problem:
         na].
         """
         simulator = self.worlds(1)
-        tau, control = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
-        trajectory = simulator.rollout(self.start(simulator, self.q0, self.qd0, self.act0), tau, control=control)
+        inputs = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
+        trajectory = simulator.rollout(self.start(simulator, self.q0, self.qd0, self.act0), **inputs)
         q, qd, act = (x[:, 0].copy() for x in arrays_of(trajectory))
         return q, qd, act
 

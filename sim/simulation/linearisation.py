@@ -11,7 +11,9 @@ from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.engine import Engine
 from sim.simulation.state import State
+from sim.simulation.stepping.workspace import carrying
 from warp_kernels.records import Records
+from warp_kernels.types import PRESCRIBED_INERTIA
 
 # About the number of threads that a GPU with 132 multiprocessors runs at a time, at 255 registers each.
 THREADS_OF_A_GPU = 2**15
@@ -29,6 +31,7 @@ class Linearisation:
         B_tau: derivative in the joint forces [num_worlds, n, nv].
         B_control: derivative in the inputs of the actuators [num_worlds, n, nu].
         next_state: the state after the step.
+        B_kinematic: derivative in the velocities of kinematic joints [num_worlds, n, nk]; None if they weren't given.
 
     Example:
         >>> import sim
@@ -43,6 +46,7 @@ class Linearisation:
     B_tau: np.ndarray
     B_control: np.ndarray
     next_state: State
+    B_kinematic: np.ndarray | None = None
 
 
 class Lineariser:
@@ -64,7 +68,12 @@ class Lineariser:
         self._copies = engine if self.copies == 1 else self._make_copies()
 
     def __call__(
-        self, state: State, tau: ArrayLike | None, control: ArrayLike | None, next_state: State
+        self,
+        state: State,
+        tau: ArrayLike | None,
+        control: ArrayLike | None,
+        kinematic_qd: ArrayLike | None,
+        next_state: State,
     ) -> Linearisation:
         """Return the derivatives of one step with a known result; see :meth:`sim.Simulator.linearise`."""
         if self.copies > 1:
@@ -80,12 +89,27 @@ class Lineariser:
         )
         records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
         records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))
+        records.kinematic_qd = self._repeated(batches.of_one_step(kinematic_qd, model.nk, "kinematic_qd"))
         records.state_rows, records.tau_rows, records.control_rows = A, B_tau, B_control
         for shard in self._copies.shards:
             shard.record_rows(self.copies)
         passes = -(-self.rows // self.copies)
         self._copies.run_backward(lambda shard: shard.run_rows(records, passes))
-        return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
+        found = A.numpy(), B_tau.numpy(), B_control.numpy()
+        led = None if kinematic_qd is None else self._in_kinematic_velocities(*found[:2])
+        return Linearisation(*found, next_state, led)
+
+    def _in_kinematic_velocities(self, A: np.ndarray, B_tau: np.ndarray) -> np.ndarray:
+        """Return the derivative in the given velocities, and remove that in the velocities which they replace from A.
+
+        See :mod:`warp_kernels.prescribed`.
+        """
+        model, dt = self.engine.settings.model, self.engine.settings.dt
+        of_state = model.nv + model.kinematic_dofs
+        forced = PRESCRIBED_INERTIA / dt * B_tau[:, :, model.kinematic_dofs]
+        found: np.ndarray = np.where(carrying(model), forced, A[:, :, of_state])
+        A[:, :, of_state] -= found
+        return found
 
     def _matrices(self, rows: int, columns: int) -> wp.array:
         """Return an uninitialised matrix for each world."""

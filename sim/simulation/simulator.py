@@ -287,7 +287,14 @@ class Simulator:
         return read_contacts([shard.step for shard in self.engine.shards])
 
     @serialized
-    def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
+    def linearise(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        control: ArrayLike | None = None,
+        *,
+        kinematic_qd: ArrayLike | None = None,
+    ) -> Linearisation:
         """Return the derivatives of the step that begins at a state, as matrices in tangent coordinates.
 
         The step is taken once, and its adjoint is applied for each of the nv next velocities. The derivatives agree
@@ -298,6 +305,7 @@ class Simulator:
             state: the state before the step.
             tau: joint forces, as for :meth:`step`.
             control: inputs of the actuators, as for :meth:`step`.
+            kinematic_qd: velocities of the kinematic joints, as for :meth:`step`.
 
         Returns:
             the derivatives in state, joint forces and inputs, and the state after the step.
@@ -321,10 +329,10 @@ class Simulator:
         require_state(state)
         with paused_tape():
             state = replace(state, act=first_act(self.engine, state.act))
-            next_state = self.step(state, tau, control)
+            next_state = self.step(state, tau, control, kinematic_qd=kinematic_qd)
             if self._lineariser is None or self._lineariser.bouncing != self.engine.bouncing:
                 self._lineariser = Lineariser(self.engine)
-            return self._lineariser(state, tau, control, next_state)
+            return self._lineariser(state, tau, control, kinematic_qd, next_state)
 
     @serialized
     def rollout(

@@ -6,6 +6,7 @@ from sim.torch.autograd import rollout, step
 from sim.torch.deprecated import rollout_with_contact_forces as rollout_with_contact_forces
 from sim.torch.deprecated import rollout_with_sensors as rollout_with_sensors
 from sim.torch.joint_forces import JointForceParts, JointForces
+from sim.torch.paths import velocities_along
 from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
     Parametrisation,
@@ -41,4 +42,5 @@ __all__ = [
     "lidar",
     "rollout",
     "step",
+    "velocities_along",
 ]

@@ -1,6 +1,6 @@
 """Rollout and step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -33,6 +33,7 @@ def rollout(
     act: torch.Tensor | None = None,
     contact_forces: bool = False,
     sensors: Sensors | None = None,
+    kinematic_qd: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> Rollout:
     """Simulate many steps, differentiable in state, control and the parameters given.
@@ -43,8 +44,8 @@ def rollout(
         qd: velocities [num_worlds, nv].
         tau: joint forces [steps / hold, num_worlds, nv]. Default: none.
         control: inputs of the actuators [steps / hold, num_worlds, nu]. Default: zeros.
-        steps: number of steps; needed where neither tau nor control is given.
-        hold: for how many steps each of tau and control acts. Only the states at which they change are returned.
+        steps: number of steps; needed where no input is given.
+        hold: for how many steps each input acts. Only the states at which they change are returned.
         checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Must be 1 if
             hold isn't.
         leave_out_bad_worlds: set the gradients of worlds with non-finite states or gradients to zero, so that shared
@@ -56,6 +57,8 @@ def rollout(
         sensors: sensors of this simulator to read in each step; leave hold and checkpoint_interval 1 with them. Under
             MuJoCo's law the readings use the accelerations and forces at the state before the step with all
             integrators, as MuJoCo's do. Sensors of contacts and forces must be among the ``contact_sensors``.
+        kinematic_qd: velocities of the kinematic joints [steps / hold, num_worlds, nk], in the order of
+            ``model.kinematic_dofs``; :func:`velocities_along` finds those of a path. Default: those of the state.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
             they stay on the device, see :attr:`sim.Simulator.parameters`. Readings use them too, so that a mass can
@@ -106,11 +109,12 @@ def rollout(
         if hold > 1 or checkpoint_interval != 1:
             raise ModelError("rollout: sensors read the states of all steps; remove hold and checkpoint_interval")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
+    driven = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd}
     settings = Settings(
-        simulator, tuple(given), _number_of_steps(simulator, tau, control, steps, hold), checkpoint_interval,
+        simulator, tuple(given), _number_of_steps(simulator, driven, steps, hold), checkpoint_interval,
         leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration,
     )  # fmt: skip
-    inputs = _inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given)
+    inputs = _inputs(simulator, q, qd, act, driven.values(), hold, given)
     q, qd, acts, force, *further = record(settings, *inputs)
     act, readings = acts if simulator.model.na else None, None
     if sensors is not None:
@@ -153,13 +157,20 @@ def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
         )
 
 
+def _sizes(simulator: Simulator) -> dict[str, int]:
+    """Return the sizes of the inputs of a step, by name."""
+    return {"tau": simulator.model.nv, "control": simulator.model.nu, "kinematic_qd": simulator.model.nk}
+
+
 def _number_of_steps(
-    simulator: Simulator, tau: torch.Tensor | None, control: torch.Tensor | None, steps: int | None, hold: int
+    simulator: Simulator, driven: Mapping[str, torch.Tensor | None], steps: int | None, hold: int
 ) -> int | None:
-    """Return the number of steps: checked against the inputs, or as given; None if both are missing."""
-    if tau is not None and control is not None and steps is None and len(tau) != len(control):
-        raise ModelError(f"rollout: tau has {len(tau)} steps, but control {len(control)}")
-    for name, value, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
+    """Return the number of steps: checked against the inputs, or as given; None if all are missing."""
+    lengths = [(name, len(value)) for name, value in driven.items() if value is not None]
+    for name, count in lengths[1:]:
+        if steps is None and count != lengths[0][1]:
+            raise ModelError(f"rollout: {lengths[0][0]} has {lengths[0][1]} steps, but {name} {count}")
+    for (name, size), value in zip(_sizes(simulator).items(), driven.values(), strict=True):
         if value is None:
             continue
         _require_tensor(name, value)
@@ -185,6 +196,7 @@ def step(
     hold: int = 1,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
+    kinematic_qd: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> NextState:
     """Take one differentiable step, or several with the same inputs, like :func:`rollout`.
@@ -200,6 +212,7 @@ def step(
         hold: number of steps, all with these inputs.
         leave_out_bad_worlds: as for :func:`rollout`.
         act: states of actuators that have one [num_worlds, na].
+        kinematic_qd: velocities of the kinematic joints [num_worlds, nk]. Default: those of the state.
         **parameters: as for :func:`rollout`.
 
     Returns:
@@ -232,11 +245,13 @@ def step(
             "sim.torch.step: actuators of the model have states; give act (zeros at first), then the act that step "
             "returned"
         )
-    tau = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv)
-    control = None if control is None else _tensor(simulator, "control", control, simulator.model.nu)
+    driven = [
+        None if value is None else _tensor(simulator, name, value, size)
+        for (name, size), value in zip(_sizes(simulator).items(), (tau, control, kinematic_qd), strict=True)
+    ]
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
     settings = Settings(simulator, tuple(given), hold, 1, leave_out_bad_worlds, returned=None)
-    states = record(settings, *_inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given))
+    states = record(settings, *_inputs(simulator, q, qd, act, driven, hold, given))
     return NextState(*states[: 3 if simulator.model.na else 2])
 
 
@@ -245,14 +260,14 @@ def _inputs(
     q: torch.Tensor,
     qd: torch.Tensor,
     act: torch.Tensor | None,
-    tau: torch.Tensor | None,
-    control: torch.Tensor | None,
+    driven: Iterable[torch.Tensor | None],
+    hold: int,
     given: Mapping[str, torch.Tensor],
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors that a rollout takes; tau and control [steps, num_worlds, n] are already checked."""
+    """Return the tensors that a rollout takes; inputs of steps [steps / hold, num_worlds, n] are already checked."""
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    return q, qd, _act(simulator, act, qd), tau, control, *given.values()
+    return q, qd, _act(simulator, act, qd), *(_held(value, hold) for value in driven), *given.values()
 
 
 def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:

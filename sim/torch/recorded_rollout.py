@@ -65,7 +65,7 @@ class Settings:
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, act, tau, control, *values of parameters)``.
+    """``apply(settings, q, qd, act, tau, control, kinematic_qd, *values of parameters)``.
 
     It returns the requested states q, qd and act (empty without), the contact forces of all steps (empty without
     sensors), the velocities that the constraint law found if they are kept, then impulses if any.
@@ -80,6 +80,7 @@ class RecordedRollout(torch.autograd.Function):
         act: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
+        kinematic_qd: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """Return the value."""
@@ -97,8 +98,9 @@ class RecordedRollout(torch.autograd.Function):
                 _rows_or_none(control),
                 settings.steps,
                 settings.checkpoint_interval,
-                _gradients(settings, (q, qd, act, tau, control), values),
+                _gradients(settings, (q, qd, act, tau, control, kinematic_qd), values),
                 settings.keeps_solved,
+                _rows_or_none(kinematic_qd),
             )
             settings.recording = recording
             return _outputs(settings, recording.records)
@@ -106,9 +108,9 @@ class RecordedRollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Save what the gradient needs, including the states, so that PyTorch detects a change of them."""
-        ctx.settings, _, _, _, tau, control, *values = inputs
+        ctx.settings, _, _, _, tau, control, kinematic_qd, *values = inputs
         ctx.mark_non_differentiable(*output[4 + ctx.settings.keeps_solved :])
-        ctx.save_for_backward(tau, control, *values, *output)
+        ctx.save_for_backward(tau, control, kinematic_qd, *values, *output)
 
     @staticmethod
     def backward(
@@ -124,9 +126,9 @@ class RecordedRollout(torch.autograd.Function):
         grads = (q_grad, qd_grad, act_grad, force_grad, further[0] if settings.keeps_solved else None)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
-        tau, control, *_ = inputs = ctx.saved_tensors
+        tau, control, kinematic_qd, *_ = inputs = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
-        wanted = tuple(name for name, need in zip(settings.names, needed[5:], strict=True) if need)
+        wanted = tuple(name for name, need in zip(settings.names, needed[6:], strict=True) if need)
         # An operation of autograd only if a derivative of it may be requested.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
@@ -134,7 +136,8 @@ class RecordedRollout(torch.autograd.Function):
             # Freed like PyTorch's saved tensors, and before PyTorch raises at a second call.
             del settings.recording
         has_states = bool(settings.simulator.model.na)
-        given = (True, True, has_states, tau is not None, control is not None, *needed[5:])
+        driven = (x is not None for x in (tau, control, kinematic_qd))
+        given = (True, True, has_states, *driven, *needed[6:])
         return None, *(next(found) if there else None for there in given)
 
     @staticmethod
@@ -149,11 +152,11 @@ class RecordedRollout(torch.autograd.Function):
 
 
 class RolloutGradient(torch.autograd.Function):
-    """``apply(settings, wanted, *grads, tau, control, *parameters, *outputs)``, grads of q, qd, act, forces and solved.
+    """``apply(settings, wanted, *grads, tau, control, kinematic_qd, *parameters, *outputs)``.
 
-    The gradients in the first q, qd and act, in tau and control where they are given, and in the parameters that are
-    wanted.
-    Inputs and outputs of the rollout are among the arguments so that a second derivative reaches them.
+    ``grads`` are those of q, qd, act, forces and solved. It returns the gradients in the first q, qd and act, in the
+    inputs of steps that are given, and in the parameters that are wanted. Inputs and outputs of the rollout are among
+    the arguments so that a second derivative reaches them.
     """
 
     @staticmethod
@@ -168,6 +171,7 @@ class RolloutGradient(torch.autograd.Function):
         solved_grad: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
+        kinematic_qd: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """Return the gradients."""
@@ -186,7 +190,7 @@ class RolloutGradient(torch.autograd.Function):
                 solved=_of_reading(solved_grad, records.solved),
             )
             found = recording.gradients(loss, frozenset(wanted), settings.leave_out_bad_worlds)
-        bars = (found.q, found.qd, found.act, found.tau, found.control)
+        bars = (found.q, found.qd, found.act, found.tau, found.control, found.kinematic_qd)
         like = dict(zip(settings.names, values, strict=False))
         parameters = [_shaped_as(like[name], found.parameters[name]) for name in wanted]
         return *(as_tensor(bar) for bar in bars if bar is not None), *parameters
@@ -225,7 +229,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
 
     Args:
         settings: everything but tensors.
-        inputs: q, qd, act, tau, control, and values of parameters.
+        inputs: q, qd, act, tau, control, kinematic_qd, and values of parameters.
     """
     require_no_recording("a rollout")
     if torch._C._are_functorch_transforms_active():

@@ -73,9 +73,9 @@ class Dynamics:
         """Simulate given controls [stages, worlds, size], from q [nq] or [worlds, nq], qd and act likewise."""
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
-        tau, control = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
+        inputs = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
         with quiet():
-            trajectory = simulator.rollout(problem.start(simulator, *start), tau, control=control)
+            trajectory = simulator.rollout(problem.start(simulator, *start), **inputs)
         self.rollouts += worlds
         q, qd, act = (x.copy() for x in arrays_of(trajectory))
         return States(q, qd, act, controls)
@@ -116,9 +116,12 @@ class Dynamics:
         needed.
         """
         hold = self.problem.hold
-        tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
+        inputs = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
         with sole_use(), quiet():
-            return unguarded_rollout(simulator, state, tau, hold, control)
+            return unguarded_rollout(
+                simulator, state, inputs.get("tau"), hold, inputs.get("control"),
+                kinematic_qd=inputs.get("kinematic_qd"),
+            )  # fmt: skip
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
         """Linearise the dynamics: ``dx+ = A dx + B du`` from each stage to the next.
@@ -134,14 +137,14 @@ class Dynamics:
         found_A, found_B = [], []
         for first in range(0, len(every), CHUNK):
             part = slice(first, first + CHUNK)
-            tau, control = space.inputs_of_arrays(every[part])
+            inputs = space.inputs_of_arrays(every[part])
             simulator = problem.worlds(len(every[part]))
             batches = simulator.engine.batches
             activations = batches.array(act[part], 2, "act") if problem.model.na else None
             state = State(batches.array(q[part], 2, "q"), batches.array(qd[part], 2, "qd"), act=activations)
-            linear = simulator.linearise(state, tau, control)
+            linear = simulator.linearise(state, **inputs)
             found_A.append(linear.A)
-            found_B.append(linear.B_control if space.dofs is None else linear.B_tau[:, :, space.dofs])
+            found_B.append(space.matrix(linear))
         n = 2 * problem.model.nv + problem.model.na
         A = np.concatenate(found_A).astype(np.float64).reshape(stages, hold, worlds, n, n)
         B = np.concatenate(found_B).astype(np.float64).reshape(stages, hold, worlds, n, size)
