@@ -1,4 +1,4 @@
-"""Identification of an arm's payload from a noisy log of its joints.
+"""Identifies an arm's payload from a noisy log of its joints.
 
 The arm makes an exciting motion: a Fourier series within its limits, optimised for a small condition number of the
     torque regressor. It holds a payload of random mass, shape and position that isn't in its URDF file, and its joints

@@ -1,6 +1,6 @@
-"""An arm learns to carry a box to a place, held by friction.
+"""An arm learns to carry a box to a target, held by friction.
 
-The unknowns are the angles of four joints and the places of two fingers at eleven times within two seconds, with
+The unknowns are the angles of four joints and the positions of two fingers at eleven times within two seconds, with
 straight lines between them. The first guess closes the fingers, lifts the box, and sets it down where it was. Gradients
 pass through grip, carry and release. The search ends when the box lies within 5 mm of the target, flat and at rest, and
 the fingers are off it. Ctrl-C ends the search sooner and keeps the best so far; the same command then resumes it. With

@@ -1,4 +1,4 @@
-"""A pusher that has never touched a box learns to push it to a place.
+"""A pusher that has never touched a box learns to push it to a pose.
 
 The unknowns are two forces on the pusher, at twelve times of one and a half seconds, with straight lines between them.
 At first they are zero: the pusher stands 8 cm behind the box, and how the box ends doesn't depend on them. The exact

@@ -138,7 +138,7 @@ def main() -> None:
     parser = training_parser(__doc__, task="Pendulum-1", out="out/apg", iterations=300)
     parser.add_argument("--envs", type=int, default=16, help="environments in each process (16)")
     parser.add_argument("--rate", type=float, default=2e-3, help="maximum learning rate (0.002)")
-    parser.add_argument("--deviation", type=float, default=0.1, help="of actions at first (0.1)")
+    parser.add_argument("--deviation", type=float, default=0.1, help="initial standard deviation of actions (0.1)")
     parser.add_argument("--noise", type=float, default=0.0, help="of the first state of a pendulum [rad, rad/s] (0)")
     parser.add_argument("--substeps", type=int, default=8, help="steps of the simulation for each action (8)")
     parser.add_argument("--adjoint-clip", type=float, default=math.inf, help="see examples.rl.shac (no limit)")

@@ -275,7 +275,7 @@ def main() -> None:
         "envs": "environments in each process",
         "horizon": "steps with gradient",
         "policy_rate": "initial learning rate of the policy",
-        "deviation": "of actions at first, before they are bounded",
+        "deviation": "initial standard deviation of actions, before they are bounded",
         "adjoint_clip": "maximum norm of the gradient propagated from a step of an environment to the previous one",
     }
     for name, text in about.items():

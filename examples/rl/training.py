@@ -111,7 +111,7 @@ def training_parser(description: str | None, *, task: str, out: str, iterations:
     names = ", ".join(["Pendulum-1 ...", *(name for name in TASKS if name != "Pendulum")])
     parser.add_argument("task", nargs="?", default=task, help=f"{names} ({task})")
     parser.add_argument("--minutes", type=float, default=math.inf, help="maximum time, in addition to --iterations")
-    about = {"law": "of contact, hard (default) or mujoco", "integrator": "of the law mujoco, euler or rk4"}
+    about = {"law": "contact law, hard (default) or mujoco", "integrator": "integrator of --law mujoco, euler or rk4"}
     for name, text in about.items():
         parser.add_argument(f"--{name}", help=f"{text}; of the robots of gymnasium")
     return parser
