@@ -33,13 +33,13 @@ class DistancePairs:
     Attributes:
         a: geometry of the lower type [pairs of the family].
         b: the other one.
-        place: index of each pair among all requested ones.
+        slot: index of each pair among all requested ones.
         swapped: 1 if b is the pair's first geometry.
     """
 
     a: wp.array(dtype=wp.int32)
     b: wp.array(dtype=wp.int32)
-    place: wp.array(dtype=wp.int32)
+    slot: wp.array(dtype=wp.int32)
     swapped: wp.array(dtype=wp.int32)
 
 
@@ -61,14 +61,14 @@ def distance_pose_functions(scalar: Any) -> SimpleNamespace:
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
         pose = transform(wp.transform_get_translation(placement), wp.normalize(wp.transform_get_rotation(placement)))
         if link >= 0:
-            place = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
+            slot = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
             turn = quat(
                 link_pose[world, link, 3],
                 link_pose[world, link, 4],
                 link_pose[world, link, 5],
                 link_pose[world, link, 6],
             )
-            pose = wp.transform_multiply(transform(place, turn), pose)
+            pose = wp.transform_multiply(transform(slot, turn), pose)
         return pose
 
     return SimpleNamespace(geometry_pose=geometry_pose)
@@ -121,7 +121,7 @@ def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
         world, pair = wp.tid()
         a = distance_pairs.a[pair]
         b = distance_pairs.b[pair]
-        place = distance_pairs.place[pair]
+        slot = distance_pairs.slot[pair]
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
@@ -132,20 +132,20 @@ def search_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
             down = wp.quat_rotate_inv(wp.transform_get_rotation(pose_b), -plane.plane_normal(pose_a))
             _lowest, code = shapes.core_support(shape, packed.vertices, down)
             # The ends of a capsule have the indices of its features, corners and vertices their own.
-            found_feature[world, place] = wp.where(geometries.type[b] == CAPSULE, LOWER + code, code)
+            found_feature[world, slot] = wp.where(geometries.type[b] == CAPSULE, LOWER + code, code)
         elif wp.static(family == CLOSED_FORM):
-            features, nearest, _distance, _point, _normal = closed.near_features(
+            features, nearest, _distance, _point, _normal = closed.contact_features(
                 geometries, a, b, pose_a, size_a, pose_b, size_b, max_distance
             )
-            found_feature[world, place] = features[nearest]
+            found_feature[world, slot] = features[nearest]
         else:
             mode, codes_a, codes_b, witness = convex.nearest_feature(
                 geometries, packed, a, b, pose_a, size_a, pose_b, size_b, max_distance
             )
-            found_feature[world, place] = mode
-            found_codes_a[world, place] = codes_a
-            found_codes_b[world, place] = codes_b
-            found_witness[world, place] = witness
+            found_feature[world, slot] = mode
+            found_codes_a[world, slot] = codes_a
+            found_codes_b[world, slot] = codes_b
+            found_witness[world, slot] = witness
 
     return SimpleNamespace(module=module, search_pairs=search_pairs)
 
@@ -164,16 +164,16 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
     module = kernel_module(f"distances.evaluate_{family}", scalar, inlined=True)
 
     @wp.func
-    def write_vec3(results: wp.array3d(dtype=scalar), world: int, place: int, first: int, value: vec3):
-        results[world, place, first] = value[0]
-        results[world, place, first + 1] = value[1]
-        results[world, place, first + 2] = value[2]
+    def write_vec3(results: wp.array3d(dtype=scalar), world: int, slot: int, first: int, value: vec3):
+        results[world, slot, first] = value[0]
+        results[world, slot, first + 1] = value[1]
+        results[world, slot, first + 2] = value[2]
 
     @wp.func
-    def write_codes(results: wp.array3d(dtype=scalar), world: int, place: int, first: int, codes: wp.vec3i):
-        results[world, place, first] = scalar(codes[0])
-        results[world, place, first + 1] = scalar(codes[1])
-        results[world, place, first + 2] = scalar(codes[2])
+    def write_codes(results: wp.array3d(dtype=scalar), world: int, slot: int, first: int, codes: wp.vec3i):
+        results[world, slot, first] = scalar(codes[0])
+        results[world, slot, first + 1] = scalar(codes[1])
+        results[world, slot, first + 2] = scalar(codes[2])
 
     @wp.kernel(name=f"evaluate_{family}", module=module)
     @used_arguments_only
@@ -197,8 +197,8 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
     ):
         """Compute all numbers of a pair, see :data:`warp_kernels.distances.DISTANCE_NUMBERS`."""
         world, pair = wp.tid()
-        place = distance_pairs.place[pair]
-        feature = found_feature[world, place]
+        slot = distance_pairs.slot[pair]
+        feature = found_feature[world, slot]
         distance = max_distance
         point = vec3()
         normal = vec3()
@@ -212,28 +212,28 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
             pose_b = poses.geometry_pose(b, geometries.link[b], geometry_placement, link_pose, world)
             if wp.static(family == CONVEX_SHAPES):
                 distance, point, normal = convex.convex_contact(
-                    geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, found_codes_a[world, place],
-                    found_codes_b[world, place], found_witness[world, place],
+                    geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, found_codes_a[world, slot],
+                    found_codes_b[world, slot], found_witness[world, slot],
                 )  # fmt: skip
             else:
                 distance, point, normal = closed.closed_contact(
                     geometries, a, b, feature, pose_a, size_a, pose_b, size_b
                 )
         if distance >= max_distance:
-            measured[world, place, 0] = max_distance
+            measured[world, slot, 0] = max_distance
         else:
             if distance_pairs.swapped[pair] == 1:
                 normal = -normal
-            half_way = (scalar(0.5) * distance) * normal
-            measured[world, place, 0] = distance
-            write_vec3(measured, world, place, 1, point - half_way)
-            write_vec3(measured, world, place, 4, point + half_way)
-            write_vec3(measured, world, place, 7, normal)
-        measured[world, place, RESULTS] = scalar(feature)
+            half_gap = (scalar(0.5) * distance) * normal
+            measured[world, slot, 0] = distance
+            write_vec3(measured, world, slot, 1, point - half_gap)
+            write_vec3(measured, world, slot, 4, point + half_gap)
+            write_vec3(measured, world, slot, 7, normal)
+        measured[world, slot, RESULTS] = scalar(feature)
         if wp.static(family == CONVEX_SHAPES):
-            write_codes(measured, world, place, RESULTS + 1, found_codes_a[world, place])
-            write_codes(measured, world, place, RESULTS + 4, found_codes_b[world, place])
-            write_vec3(measured, world, place, RESULTS + 7, found_witness[world, place])
+            write_codes(measured, world, slot, RESULTS + 1, found_codes_a[world, slot])
+            write_codes(measured, world, slot, RESULTS + 4, found_codes_b[world, slot])
+            write_vec3(measured, world, slot, RESULTS + 7, found_witness[world, slot])
 
     return SimpleNamespace(module=module, evaluate_pairs=evaluate_pairs)
 
@@ -245,11 +245,11 @@ def found_distance_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("distances.found", scalar)
 
     @wp.func
-    def read_codes(measured: wp.array3d(dtype=scalar), world: int, place: int, first: int):
+    def read_codes(measured: wp.array3d(dtype=scalar), world: int, slot: int, first: int):
         return wp.vec3i(
-            int(measured[world, place, first]),
-            int(measured[world, place, first + 1]),
-            int(measured[world, place, first + 2]),
+            int(measured[world, slot, first]),
+            int(measured[world, slot, first + 1]),
+            int(measured[world, slot, first + 2]),
         )
 
     @wp.kernel(module=module, enable_backward=False)
@@ -263,14 +263,14 @@ def found_distance_kernels(scalar: Any) -> SimpleNamespace:
         found_witness: wp.array2d(dtype=vec3),
     ):
         """Read the results of the search out of the numbers of each pair."""
-        world, place = wp.tid()
-        found_feature[world, place] = int(measured[world, place, RESULTS])
-        found_codes_a[world, place] = read_codes(measured, world, place, RESULTS + 1)
-        found_codes_b[world, place] = read_codes(measured, world, place, RESULTS + 4)
-        found_witness[world, place] = vec3(
-            measured[world, place, RESULTS + 7],
-            measured[world, place, RESULTS + 8],
-            measured[world, place, RESULTS + 9],
+        world, slot = wp.tid()
+        found_feature[world, slot] = int(measured[world, slot, RESULTS])
+        found_codes_a[world, slot] = read_codes(measured, world, slot, RESULTS + 1)
+        found_codes_b[world, slot] = read_codes(measured, world, slot, RESULTS + 4)
+        found_witness[world, slot] = vec3(
+            measured[world, slot, RESULTS + 7],
+            measured[world, slot, RESULTS + 8],
+            measured[world, slot, RESULTS + 9],
         )
 
     return SimpleNamespace(module=module, read_found_pairs=read_found_pairs)

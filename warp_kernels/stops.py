@@ -75,7 +75,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         """Centre of a ball and its displacement in a step, in the frame of a mesh; radius of the ball; the mesh and its orientation."""
 
         start: vec3
-        way: vec3
+        displacement: vec3
         radius: scalar
         turn: t.quat
         field: Field
@@ -85,7 +85,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
 
     @wp.func
-    def way_of(
+    def displacement_of(
         geometries: Geometries, packed: PackedShapes, geometry_placement: wp.array2d(dtype=transform), size: vec3,
         pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3), a: int, arm: vec3, linear: vec3, spin: vec3,
         dt: scalar, world: int,
@@ -106,7 +106,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     def centre_of(
         geometries: Geometries, packed: PackedShapes, triangles: Triangles, geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3), pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3),
-        a: int, b: int, centre: vec3, way: vec3, world: int,
+        a: int, b: int, centre: vec3, displacement: vec3, world: int,
     ):  # fmt: skip
         """Return the centre of a geometry a with respect to a mesh b."""
         tree = geometries.link_tree[geometries.link[a]]
@@ -118,7 +118,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         result = Centre()
         result.turn = wp.transform_get_rotation(pose_b)
         result.start = wp.quat_rotate_inv(result.turn, centre - wp.transform_get_translation(pose_b))
-        result.way = wp.quat_rotate_inv(result.turn, way)
+        result.displacement = wp.quat_rotate_inv(result.turn, displacement)
         result.radius = balls.ball_radius(geometries, packed, a, size)
         result.field = mesh.field_of(geometries, b, geometry_size[row, b], triangles, world)
         return result
@@ -128,27 +128,27 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         """Return the change of a displacement that pierces a triangle, in world axes."""
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         height = wp.dot(normal, centre.start - corners[0])
-        closing = -wp.dot(normal, centre.way)
-        cosine = wp.max(closing / wp.length(centre.way), scalar(LEAST_COSINE))
+        closing = -wp.dot(normal, centre.displacement)
+        cosine = wp.max(closing / wp.length(centre.displacement), scalar(LEAST_COSINE))
         change = wp.max(wp.min(closing, closing - height + scalar(CLEARANCE) * centre.radius * cosine), zero)
         return change * wp.quat_rotate(centre.turn, normal)
 
     @wp.func
     def first_pierced(data: Triangles, centre: Centre):
         """Return the first triangle that a displacement pierces from outside, -1 for none, and the fraction of it up to there."""
-        way = (one + scalar(CLEARANCE) * centre.radius / wp.length(centre.way)) * centre.way
+        displacement = (one + scalar(CLEARANCE) * centre.radius / wp.length(centre.displacement)) * centre.displacement
         field = centre.field
-        middle = centre.start + half * way
-        extent = half * wp.abs(way)
+        middle = centre.start + half * displacement
+        extent = half * wp.abs(displacement)
         found = wp.int32(-1)
         earliest = scalar(2.0)
         query = wp.bvh_query_aabb(field.bvh, mesh.box_low(field, middle, extent), mesh.box_high(field, middle, extent))
         triangle = wp.int32(0)
         while wp.bvh_query_next(query, triangle):
             corners = mesh.corners_at(data, field, mesh.key_at(field, triangle))
-            if mesh.pierced(corners, centre.start, centre.start + way):
+            if mesh.pierced(corners, centre.start, centre.start + displacement):
                 normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
-                share = wp.dot(normal, corners[0] - centre.start) / wp.dot(normal, centre.way)
+                share = wp.dot(normal, corners[0] - centre.start) / wp.dot(normal, centre.displacement)
                 if share < earliest:
                     earliest = share
                     found = wp.int32(triangle)
@@ -198,14 +198,14 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
             for pair in range(stop_pairs.start[item], stop_pairs.start[item + 1]):
                 a = stop_pairs.body[pair]
                 size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), a]
-                place, way = way_of(
+                position, displacement = displacement_of(
                     geometries, packed, geometry_placement, size, pose, origin, a, arm, linear, spin, dt, world
                 )
-                way += shift
-                if wp.length_sq(way) > zero:
+                displacement += shift
+                if wp.length_sq(displacement) > zero:
                     centre = centre_of(
                         geometries, packed, triangles, geometry_placement, geometry_size, pose, origin, a,
-                        stop_pairs.mesh[pair], place, way, world,
+                        stop_pairs.mesh[pair], position, displacement, world,
                     )  # fmt: skip
                     triangle, share = first_pierced(triangles, centre)
                     if triangle >= 0 and share < earliest:
@@ -213,7 +213,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
                         stop_pair[row, world] = pair
                         stop_triangle[row, world] = triangle
                         count = row - STOPS * item + 1
-                        change = -way
+                        change = -displacement
                         if count < STOPS:
                             corners = mesh.corners_at(triangles, centre.field, mesh.key_at(centre.field, triangle))
                             change = stop(centre, corners)
@@ -255,15 +255,15 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
             if pair >= 0:
                 a = stop_pairs.body[pair]
                 size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), a]
-                place, way = way_of(
+                position, displacement = displacement_of(
                     geometries, packed, geometry_placement, size, pose, origin, a, arm, linear, spin, dt, world
                 )
                 centre = centre_of(
                     geometries, packed, triangles, geometry_placement, geometry_size, pose, origin, a,
-                    stop_pairs.mesh[pair], place, shift + way, world,
+                    stop_pairs.mesh[pair], position, shift + displacement, world,
                 )  # fmt: skip
                 if n == STOPS - 1:
-                    shift -= wp.quat_rotate(centre.turn, centre.way)
+                    shift -= wp.quat_rotate(centre.turn, centre.displacement)
                 else:
                     triangle = stop_triangle[STOPS * item + n, world]
                     corners = mesh.corners_at(triangles, centre.field, mesh.key_at(centre.field, triangle))
@@ -286,11 +286,11 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Change the velocities after the step; qd_path: no other array unless something may bounce."""
         k, world = wp.tid()
-        place = stop_pairs.dof[k]
+        first_dof = stop_pairs.dof[k]
         change = zero
-        if place >= 0:
-            shift = stop_shift[place // 3, world]
-            change = shift[place % 3] / dt
+        if first_dof >= 0:
+            shift = stop_shift[first_dof // 3, world]
+            change = shift[first_dof % 3] / dt
         qd_next[world, k] = qd_solved[world, k] + change
         if bouncing == 1:
             qd_path[world, k] = qd_unstopped[world, k] + change

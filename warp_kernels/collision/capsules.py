@@ -64,23 +64,23 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         return wp.quat_rotate(wp.transform_get_rotation(pose), vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
 
     @wp.func
-    def mode_of(place: scalar, half_length: scalar):
+    def mode_of(coordinate: scalar, half_length: scalar):
         mode = FREE
-        if place <= -half_length:
+        if coordinate <= -half_length:
             mode = LOWER
-        if place >= half_length:
+        if coordinate >= half_length:
             mode = UPPER
         return mode
 
     @wp.func
-    def end_place(mode: int, half_length: scalar):
+    def end_coordinate(mode: int, half_length: scalar):
         """Return the coordinate of an end along the axis; zero for the free mode."""
-        place = scalar(0.0)
+        coordinate = scalar(0.0)
         if mode == LOWER:
-            place = -half_length
+            coordinate = -half_length
         if mode == UPPER:
-            place = half_length
-        return place
+            coordinate = half_length
+        return coordinate
 
     @wp.func
     def sphere_capsule_feature(pose_a: transform, pose_b: transform, size_b: vec3):
@@ -93,24 +93,24 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         centre_a = wp.transform_get_translation(pose_a)
         centre_b = wp.transform_get_translation(pose_b)
         direction = axis(pose_b)
-        place = end_place(feature, size_b[1])
+        coordinate = end_coordinate(feature, size_b[1])
         if feature == FREE:
-            place = wp.dot(centre_a - centre_b, direction)
-        return balls.ball_ball(centre_a, size_a[0], centre_b + place * direction, size_b[0])
+            coordinate = wp.dot(centre_a - centre_b, direction)
+        return balls.ball_ball(centre_a, size_a[0], centre_b + coordinate * direction, size_b[0])
 
     @wp.func
-    def line_places(delta: vec3, axis_a: vec3, axis_b: vec3):
+    def line_coordinates(delta: vec3, axis_a: vec3, axis_b: vec3):
         """Return the closest points along two lines; delta is from the centre of a to that of b."""
         cosine = wp.dot(axis_a, axis_b)
         normal = wp.cross(axis_a, axis_b)
         sine_squared = wp.dot(normal, normal)
         along_a = wp.dot(delta, axis_a)
         along_b = wp.dot(delta, axis_b)
-        places = vec2(along_a, scalar(0.0))
+        coordinates = vec2(along_a, scalar(0.0))
         # Closer to parallel than this, single precision would leave nothing of the numerators.
         if sine_squared > scalar(1.0e-10):
-            places = vec2(along_a - cosine * along_b, cosine * along_a - along_b) / sine_squared
-        return places
+            coordinates = vec2(along_a - cosine * along_b, cosine * along_a - along_b) / sine_squared
+        return coordinates
 
     @wp.func
     def overlap_features(along_a: scalar, cosine: scalar, half_a: scalar, half_b: scalar):
@@ -119,17 +119,17 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
 
         ``along_a`` is the centre of b along the axis of a. Without overlap, -1 twice.
         """
-        reach = half_b * wp.abs(cosine)
+        extent = half_b * wp.abs(cosine)
         lower_end = LOWER
         upper_end = UPPER
         if cosine < scalar(0.0):
             lower_end = UPPER
             upper_end = LOWER
-        if -half_a >= along_a - reach:
+        if -half_a >= along_a - extent:
             lower_end = 3 * LOWER
-        if half_a <= along_a + reach:
+        if half_a <= along_a + extent:
             upper_end = 3 * UPPER
-        if wp.abs(along_a) >= half_a + reach:
+        if wp.abs(along_a) >= half_a + extent:
             lower_end = -1
             upper_end = -1
         return wp.vec2i(wp.min(lower_end, upper_end), wp.max(lower_end, upper_end))
@@ -140,12 +140,12 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         5.1.9).
         """
         cosine = wp.dot(axis_a, axis_b)
-        place_a = wp.clamp(line_places(delta, axis_a, axis_b)[0], -half_a, half_a)
-        place_b = place_a * cosine - wp.dot(delta, axis_b)
-        mode_b = mode_of(place_b, half_b)
+        coordinate_a = wp.clamp(line_coordinates(delta, axis_a, axis_b)[0], -half_a, half_a)
+        coordinate_b = coordinate_a * cosine - wp.dot(delta, axis_b)
+        mode_b = mode_of(coordinate_b, half_b)
         if mode_b != FREE:
-            place_a = wp.dot(delta, axis_a) + end_place(mode_b, half_b) * cosine
-        return 3 * mode_of(place_a, half_a) + mode_b
+            coordinate_a = wp.dot(delta, axis_a) + end_coordinate(mode_b, half_b) * cosine
+        return 3 * mode_of(coordinate_a, half_a) + mode_b
 
     @wp.func
     def capsule_capsule_features(pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, parallel: scalar):
@@ -174,21 +174,21 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         cosine = wp.dot(axis_a, axis_b)
         mode_a = feature // 3
         mode_b = feature - 3 * mode_a
-        place_a = end_place(mode_a, size_a[1])
-        place_b = end_place(mode_b, size_b[1])
+        coordinate_a = end_coordinate(mode_a, size_a[1])
+        coordinate_b = end_coordinate(mode_b, size_b[1])
         if mode_a == FREE:
             if mode_b == FREE:
-                places = line_places(delta, axis_a, axis_b)
-                place_a = places[0]
-                place_b = places[1]
+                coordinates = line_coordinates(delta, axis_a, axis_b)
+                coordinate_a = coordinates[0]
+                coordinate_b = coordinates[1]
             else:
-                place_a = wp.dot(delta, axis_a) + place_b * cosine
+                coordinate_a = wp.dot(delta, axis_a) + coordinate_b * cosine
         elif mode_b == FREE:
-            place_b = place_a * cosine - wp.dot(delta, axis_b)
-        return balls.ball_ball(centre_a + place_a * axis_a, size_a[0], centre_b + place_b * axis_b, size_b[0])
+            coordinate_b = coordinate_a * cosine - wp.dot(delta, axis_b)
+        return balls.ball_ball(centre_a + coordinate_a * axis_a, size_a[0], centre_b + coordinate_b * axis_b, size_b[0])
 
     return SimpleNamespace(
-        end_place=end_place,
+        end_coordinate=end_coordinate,
         sphere_capsule_feature=sphere_capsule_feature,
         sphere_capsule=sphere_capsule,
         capsule_capsule_features=capsule_capsule_features,

@@ -68,19 +68,19 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
         return scalar(0.0)
 
     @wp.func
-    def place_slope(geometries: Geometries, b: int, feature: int):
+    def point_slope(geometries: Geometries, b: int, feature: int):
         """Return the position of a feature's ball or point in its geometry's frame, per size along each axis: half its
         length for a capsule.
         """
         kind = geometries.type[b]
-        place = vec3()
+        point = vec3()
         if kind == CAPSULE:
-            place = vec3(scalar(0.0), scalar(0.0), capsules.end_place(feature, scalar(1.0)))
+            point = vec3(scalar(0.0), scalar(0.0), capsules.end_coordinate(feature, scalar(1.0)))
         elif kind == BOX:
-            place = boxes.corner_signs(feature)
+            point = boxes.corner_signs(feature)
         elif kind == CONVEX:
-            place = geometries.hull_vertices[geometries.vertex_start[b] + feature]
-        return place
+            point = geometries.hull_vertices[geometries.vertex_start[b] + feature]
+        return point
 
     if kernels == ON_PLANE:
 
@@ -115,7 +115,7 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
                 extent = size_b
                 if geometries.type[b] == CAPSULE:
                     extent = vec3(scalar(0.0), scalar(0.0), size_b[1])
-                centre = wp.transform_point(pose_b, wp.cw_mul(place_slope(geometries, b, feature), extent))
+                centre = wp.transform_point(pose_b, wp.cw_mul(point_slope(geometries, b, feature), extent))
             return plane.plane_ball(pose_a, centre, ball_radius(geometries.type[b], size_b))
 
     else:
@@ -174,30 +174,35 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             return distance, point, normal
 
     @wp.func
-    def near_features(
+    def contact_features(
         geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        reach: scalar,
+        cutoff: scalar,
     ):  # fmt: skip
-        """Return the features within reach, -1 for the others; the index of the nearest among them, and its contact."""
-        features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
+        """Return the features within the cutoff, -1 for the others; the index of the nearest among them, and its contact."""
+        features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff)
         nearest = wp.int32(0)
-        distance = reach
+        distance = cutoff
         point = vec3()
         normal = vec3()
         k = wp.int32(0)
         while k < 4:
             if features[k] >= 0:
-                gap, place, direction = closed_contact(geometries, a, b, features[k], pose_a, size_a, pose_b, size_b)
+                gap, contact_point, direction = closed_contact(
+                    geometries, a, b, features[k], pose_a, size_a, pose_b, size_b
+                )
                 if gap < distance:
                     nearest = k
                     distance = gap
-                    point = place
+                    point = contact_point
                     normal = direction
-                elif not gap < reach:
+                elif not gap < cutoff:
                     features[k] = -1
             k += 1
         return features, nearest, distance, point, normal
 
     return SimpleNamespace(
-        near_features=near_features, closed_contact=closed_contact, ball_radius=ball_radius, place_slope=place_slope
+        contact_features=contact_features,
+        closed_contact=closed_contact,
+        ball_radius=ball_radius,
+        point_slope=point_slope,
     )

@@ -31,7 +31,7 @@ from warp_kernels.collision.pairs import (
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
-from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, slot_functions, touch_functions
+from warp_kernels.collision.touch.search import DONE, GENERATE, SLOP, START, slot_functions, touch_functions
 from warp_kernels.types import PLANE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -143,9 +143,9 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact within reach of the candidate pairs of one family.
+        """Write a slot for each contact within the cutoff of the candidate pairs of one family.
 
-        The reach is the margin plus the distance by which the two may approach each other within dt, so that a contact
+        The cutoff is the margin plus the distance by which the two may approach each other within dt, so that a contact
         exists before it closes, however fast. velocity: of the links, about the origins of their trees. At the ``time``
         of a slot (:mod:`warp_kernels.collision.touch`) its ``lead`` touches. The contact of an inner ball has the
         nearest one's feature, marked. Pairs come in order, and features of a pair too. Slots of a family follow those
@@ -185,10 +185,10 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 else:
                     radius = hulls.radius_of(packed.extent[a], size_a, packed.vertices)
                 # The body, which is a, as seen from the field.
-                reach = frame.reach(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
+                cutoff = frame.cutoff(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
             elif wp.static(family == ON_PLANE):
                 radius = wp.max(bounds.bounding_radius(geometries.type[b], size_b), scalar(0.0))
-                reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, radius, velocity, margin, dt, world)
+                cutoff = frame.cutoff(link_a, link_b, offset_a, offset_b, centre_b, radius, velocity, margin, dt, world)
             else:
                 if wp.static(family == CLOSED_FORM):
                     radius_a = bounds.bounding_radius(geometries.type[a], size_a)
@@ -197,14 +197,16 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     radius_a = bounds.ball_radius(geometries, a, size_a)
                     radius_b = bounds.ball_radius(geometries, b, size_b)
                 around_b = wp.max(radius_b, scalar(0.0))
-                reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world)
+                cutoff = frame.cutoff(
+                    link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world
+                )
                 if radius_a >= scalar(0.0):
                     # Each bounds the approach rate of the two; a spinning ball doesn't sweep the plate that it touches.
-                    other = frame.reach(
+                    other = frame.cutoff(
                         link_b, link_a, offset_b, offset_a, centre_a, radius_a, velocity, margin, dt, world
                     )
-                    reach = wp.min(reach, other)
-                if bounds.far_apart(radius_a, radius_b, centre_b - centre_a, reach):
+                    cutoff = wp.min(cutoff, other)
+                if bounds.far_apart(radius_a, radius_b, centre_b - centre_a, cutoff):
                     continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
@@ -215,17 +217,17 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 motion_b = frame.step_motion(link_b, velocity, dt, world)
             if wp.static(family == ON_PLANE):
                 # The plane's normal is the same at every position of the other.
-                features, nearest, distance, point, normal = closed.near_features(
-                    geometries, a, b, pose_a, size_a, pose_b, size_b, reach
+                features, nearest, distance, point, normal = closed.contact_features(
+                    geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff
                 )
-                gap = distance + margin - reach
+                gap = distance + margin - cutoff
             elif wp.static(on_field):
                 # Bodies near the ground count as touching.
-                gap = margin - reach
+                gap = margin - cutoff
                 if wp.static(family in ON_TRIANGLES):
                     features, nearest, time, least = over_field.touching_features(
                         geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a, motion_b,
-                        offset_a, offset_b, reach, margin,
+                        offset_a, offset_b, cutoff, margin,
                     )  # fmt: skip
                     wall = wp.int32(-1)
                     if slots.time.shape[0] > 0 and time == scalar(0.0) and least < scalar(0.0):
@@ -235,7 +237,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 else:
                     features, nearest, time, least = over_field.touching_features(
                         geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
-                        offset_a, offset_b, reach, margin,
+                        offset_a, offset_b, cutoff, margin,
                     )  # fmt: skip
             else:
                 start_a = pose_a
@@ -253,30 +255,30 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                         pose_a = touch.moved(start_a, time * motion_a, offset_a)
                         pose_b = touch.moved(start_b, time * motion_b, offset_b)
                     if wp.static(family == CLOSED_FORM):
-                        features, nearest, distance, point, normal = closed.near_features(
-                            geometries, a, b, pose_a, size_a, pose_b, size_b, reach
+                        features, nearest, distance, point, normal = closed.contact_features(
+                            geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff
                         )
                     else:
-                        features, nearest, distance, point, normal = convex.near_features(
-                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b,
+                        features, nearest, distance, point, normal = convex.contact_features(
+                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, cutoff, modes, codes_a, codes_b,
                             directions,
                         )  # fmt: skip
                     count += 1
                     if geometries.type[a] == PLANE:
                         # As above.
-                        closing = reach - margin
+                        closing = cutoff - margin
                         stage = DONE
                     else:
-                        way = touch.way_of(motion_b, start_b, pose_b, point, offset_b)
-                        way -= touch.way_of(motion_a, start_a, pose_a, point, offset_a)
-                        closing = -wp.dot(normal, way)
+                        displacement = touch.displacement_of(motion_b, start_b, pose_b, point, offset_b)
+                        displacement -= touch.displacement_of(motion_a, start_a, pose_a, point, offset_a)
+                        closing = -wp.dot(normal, displacement)
                         stage, time, before = touch.advance(
-                            stage, count, time, before, distance, closing, scalar(SLOP) * reach
+                            stage, count, time, before, distance, closing, scalar(SLOP) * cutoff
                         )
                     if wp.static(family == CONVEX_SHAPES):
                         # No touch was found, but the ball inside enters: it is stopped at the present nearest point of
                         # the shapes.
-                        if held and stage == PLACE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
+                        if held and stage == GENERATE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
                             time = scalar(0.0)
                 gap = distance - (scalar(1.0) - time) * closing
             lead = found

@@ -199,18 +199,18 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                     there_a = touch.moved(pose_a, time * motion_a, offset_a)
                     there_b = touch.moved(pose_b, time * motion_b, offset_b)
                     if wp.static(family in ON_TRIANGLES):
-                        gap, place, direction = contact_in_slot(
+                        gap, touching, direction = contact_in_slot(
                             slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
                             slot_feature, slot_codes_a, slot_codes_b, slot_witness, triangles,
                         )  # fmt: skip
                     else:
-                        gap, place, direction = contact_in_slot(
+                        gap, touching, direction = contact_in_slot(
                             slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
                             slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
                         )  # fmt: skip
-                    way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
-                    way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
-                    time = time - gap / wp.dot(direction, way)
+                    displacement = touch.displacement_of(motion_b, pose_b, there_b, touching, offset_b)
+                    displacement -= touch.displacement_of(motion_a, pose_a, there_a, touching, offset_a)
+                    time = time - gap / wp.dot(direction, displacement)
                 motion_a = time * motion_a
                 motion_b = time * motion_b
                 start_a = pose_a

@@ -134,7 +134,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         return wp.length(sp.linear(motion)) + wp.length(sp.angular(motion)) * radius
 
     @wp.func
-    def reach(
+    def cutoff(
         link_a: int,
         link_b: int,
         offset_a: vec3,
@@ -202,7 +202,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         geometry_centre=geometry_centre,
         geometry_orientation=geometry_orientation,
         geometry_pose=geometry_pose,
-        reach=reach,
+        cutoff=cutoff,
         step_motion=step_motion,
         contact_frame=contact_frame,
         pyramid_frame=pyramid_frame,

@@ -54,8 +54,8 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         if stage == 2:
             offset = across(v - a, normal)
             edge = across(b - a, normal)
-            place = wp.clamp(wp.dot(offset, edge) / wp.dot(edge, edge), scalar(0.0), scalar(1.0))
-            return wp.length_sq(offset - place * edge)
+            fraction = wp.clamp(wp.dot(offset, edge) / wp.dot(edge, edge), scalar(0.0), scalar(1.0))
+            return wp.length_sq(offset - fraction * edge)
         turn = -wp.sign(signed_area(a, b, c, normal))
         return wp.max(
             turn * signed_area(a, b, v, normal),
@@ -68,8 +68,8 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         first.
         """
         if stage > 0:
-            way = v - chosen[0]
-            if wp.dot(normal, way) > slope * wp.length(across(way, normal)):
+            offset = v - chosen[0]
+            if wp.dot(normal, offset) > slope * wp.length(across(offset, normal)):
                 return False
         return wp.dot(normal, v) + height < margin
 

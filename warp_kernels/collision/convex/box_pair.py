@@ -18,7 +18,7 @@ from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
-# Results: boxes further apart than the reach; the features that touch first; boxes that are apart, with other nearest
+# Results: boxes further apart than the cutoff; the features that touch first; boxes that are apart, with other nearest
 # features.
 BEYOND = 0
 FOUND = 1
@@ -108,7 +108,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
         return corner_over(b.size, axis_b, -wp.sign(against[axis_b]), a.size, back, -local, height)
 
     @wp.func(inline=False)
-    def separate_boxes(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, reach: scalar):
+    def separate_boxes(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, cutoff: scalar):
         """Return the result, and the features that touch first."""
         turn = wp.quat_to_matrix(rotation)
         back = wp.transpose(turn)
@@ -147,7 +147,7 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
                         edge_a = i
                         edge_b = j
                         normal = n
-        if most > reach:
+        if most > cutoff:
             return int(BEYOND), Witness()
         # From a to b: out of a face of a, and into one of b.
         backwards = wp.dot(normal, offset) < zero

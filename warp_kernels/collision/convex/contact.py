@@ -108,19 +108,19 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         points out of r.
         """
         normal = unit(wp.cross(r1 - r0, r2 - r0))
-        place = i0 + rounding(type, code, size, rotation, -normal)
+        point = i0 + rounding(type, code, size, rotation, -normal)
         if feature == FACE_CUT:
             side = wp.cross(r1 - r0, normal)
             rate = wp.dot(i1 - i0, side)
             if wp.abs(rate) > scalar(1.0e-30):
-                place = place + (wp.dot(r0 - place, side) / rate) * (i1 - i0)
+                point = point + (wp.dot(r0 - point, side) / rate) * (i1 - i0)
         elif feature == FACE_BACK:
             across = wp.cross(i1 - i0, i2 - i0)
             rate = wp.dot(normal, across)
             if wp.abs(rate) > scalar(1.0e-30):
-                place = r0 + (wp.dot(i0 - r0, across) / rate) * normal
-        distance = wp.dot(normal, place - r0)
-        return distance, place - (half * distance) * normal, normal
+                point = r0 + (wp.dot(i0 - r0, across) / rate) * normal
+        distance = wp.dot(normal, point - r0)
+        return distance, point - (half * distance) * normal, normal
 
     @wp.func
     def edge_contact(
@@ -145,10 +145,10 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         delta = start_b - start_a
         distance = wp.dot(normal, delta)
         square = wp.dot(across, across)
-        place = start_a
+        point = start_a
         if square > scalar(1.0e-30):
-            place = start_a + (wp.dot(wp.cross(delta, edge_b), across) / square) * edge_a
-        return distance, place + (half * distance) * normal, normal
+            point = start_a + (wp.dot(wp.cross(delta, edge_b), across) / square) * edge_a
+        return distance, point + (half * distance) * normal, normal
 
     @wp.func
     def turned_on(
@@ -224,11 +224,11 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         code_a = codes_a[0]
         code_b = codes_b[0]
         normal = turned_on(type_a, code_a, size_a, type_b, code_b, size_b, rotation, b0 - a0, start, edge)
-        place_a = a0 + rounding(type_a, code_a, size_a, wp.quat_identity(dtype=scalar), normal)
-        place_b = b0 + rounding(type_b, code_b, size_b, rotation, -normal)
-        gap = place_b - place_a
+        point_a = a0 + rounding(type_a, code_a, size_a, wp.quat_identity(dtype=scalar), normal)
+        point_b = b0 + rounding(type_b, code_b, size_b, rotation, -normal)
+        gap = point_b - point_a
         distance = wp.dot(normal, gap)
-        point = half * (place_a + place_b)
+        point = half * (point_a + point_b)
         # The point on the edge closest to the vertex.
         if codes_a[1] >= 0:
             point = point + (half * wp.dot(gap, edge)) * edge

@@ -36,34 +36,36 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     contact = convex_contact_functions(scalar)
     box_pairs = box_pair_functions(scalar)
     Shape, Witness, level = shapes.Shape, witnesses.Witness, manifolds.level
-    ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
+    ints, triples, vectors = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
 
     @wp.func
-    def find_direction(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), reach: scalar):
-        """Return whether the cores are within reach, the direction between them, and up to three nearest vertices."""
+    def find_direction(
+        a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), cutoff: scalar
+    ):
+        """Return whether the cores are within the cutoff, the direction between them, and up to three nearest vertices."""
         points = wp.zeros(shape=(MAX_POINTS,), dtype=vec3)
         codes_a = wp.zeros(shape=(MAX_POINTS,), dtype=wp.int32)
         codes_b = wp.zeros(shape=(MAX_POINTS,), dtype=wp.int32)
-        state, n, count = gjk.gjk(a, b, rotation, offset, vertices, reach, points, codes_a, codes_b)
+        state, n, count = gjk.gjk(a, b, rotation, offset, vertices, cutoff, points, codes_a, codes_b)
         last = wp.min(count, 3) - 1
         face = wp.vec3i(0, wp.min(1, last), last)
         if state == OVERLAP:
             n, face = epa.epa(a, b, rotation, offset, vertices, points, codes_a, codes_b, count)
-        near_a = wp.vec3i(codes_a[face[0]], codes_a[face[1]], codes_a[face[2]])
-        near_b = wp.vec3i(codes_b[face[0]], codes_b[face[1]], codes_b[face[2]])
-        return state != FAR, n, near_a, near_b
+        closest_a = wp.vec3i(codes_a[face[0]], codes_a[face[1]], codes_a[face[2]])
+        closest_b = wp.vec3i(codes_b[face[0]], codes_b[face[1]], codes_b[face[2]])
+        return state != FAR, n, closest_a, closest_b
 
     @wp.func
-    def find_contact(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, reach: scalar):
-        """Return whether the cores are within reach, and the features that touch first."""
+    def find_contact(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, cutoff: scalar):
+        """Return whether the cores are within the cutoff, and the features that touch first."""
         outcome = wp.int32(UNDECIDED)
         witness = Witness()
         if a.type == BOX and b.type == BOX:
-            outcome, witness = box_pairs.separate_boxes(a, b, rotation, offset, packed, reach)
+            outcome, witness = box_pairs.separate_boxes(a, b, rotation, offset, packed, cutoff)
         if outcome == UNDECIDED:
-            within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach)
+            within, n, closest_a, closest_b = find_direction(a, b, rotation, offset, packed.vertices, cutoff)
             if within:
-                witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
+                witness = witnesses.find_witness(a, b, rotation, offset, packed, n, closest_a, closest_b)
                 outcome = FOUND
         return outcome == FOUND, witness
 
@@ -82,10 +84,10 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def convex_features(
         geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
-        directions: places,
+        pose_b: transform, size_b: vec3, cutoff: scalar, modes: ints, codes_a: triples, codes_b: triples,
+        directions: vectors,
     ):  # fmt: skip
-        """Return up to four of the candidates within reach, the deepest first; -1 for missing ones.
+        """Return up to four of the candidates within the cutoff, the deepest first; -1 for missing ones.
 
         The candidates are written to arrays with capacity for MAX_CANDIDATES: modes of
         :mod:`warp_kernels.collision.convex.contact`, codes of vertices, and normals in the frame of geometry a.
@@ -96,11 +98,11 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
         b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
         radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
-        within, witness = find_contact(a, b, rotation, offset, packed, reach + radii)
+        within, witness = find_contact(a, b, rotation, offset, packed, cutoff + radii)
         chosen = wp.vec4i(-1, -1, -1, -1)
         if within:
             chosen = manifolds.find_manifold(
-                a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions
+                a, b, rotation, offset, packed, witness, cutoff, modes, codes_a, codes_b, directions
             )
             k = wp.int32(0)
             while k < 4:
@@ -109,22 +111,22 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                     distance = contact_distance(
                         a, b, rotation, offset, packed.vertices, modes[c], codes_a[c], codes_b[c], directions[c]
                     )
-                    if not distance < reach:
+                    if not distance < cutoff:
                         chosen[k] = -1
                 k += 1
         return chosen
 
     @wp.func
-    def near_features(
+    def contact_features(
         geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
-        directions: places,
+        pose_b: transform, size_b: vec3, cutoff: scalar, modes: ints, codes_a: triples, codes_b: triples,
+        directions: vectors,
     ):  # fmt: skip
         """Return :func:`convex_features`, with the index of the nearest among them, the first, and its contact."""
         chosen = convex_features(
-            geometries, packed, ga, gb, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b, directions
+            geometries, packed, ga, gb, pose_a, size_a, pose_b, size_b, cutoff, modes, codes_a, codes_b, directions
         )
-        distance = reach
+        distance = cutoff
         point = vec3()
         normal = vec3()
         c = chosen[0]
@@ -138,9 +140,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def nearest_feature(
         geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, reach: scalar,
+        pose_b: transform, size_b: vec3, cutoff: scalar,
     ):  # fmt: skip
-        """Return the feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the
+        """Return the feature with the smallest distance, at any distance below the cutoff: its mode, -1 for none, the
         codes of vertices, and the normal in the frame of geometry a.
 
         If a face is nearest, that is a corner above it, or a point where edges cross the face's.
@@ -151,7 +153,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
         b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
         radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
-        within, witness = find_contact(a, b, rotation, offset, packed, reach + radii)
+        within, witness = find_contact(a, b, rotation, offset, packed, cutoff + radii)
         if not within:
             return -1, wp.vec3i(), wp.vec3i(), vec3()
         mode = witness.mode
@@ -165,7 +167,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
             directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
             for k in range(MAX_CANDIDATES):
                 modes[k] = -1
-            manifolds.find_manifold(a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions)
+            manifolds.find_manifold(
+                a, b, rotation, offset, packed, witness, cutoff, modes, codes_a, codes_b, directions
+            )
             least = scalar(1.0e30)
             for k in range(MAX_CANDIDATES):
                 if modes[k] >= 0:
@@ -191,4 +195,4 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                     mode += OF_B
         return mode, corners_a, corners_b, witness.normal
 
-    return SimpleNamespace(near_features=near_features, nearest_feature=nearest_feature)
+    return SimpleNamespace(contact_features=contact_features, nearest_feature=nearest_feature)

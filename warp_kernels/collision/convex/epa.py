@@ -108,9 +108,9 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
                 have = 2
         while have < 4:
             most = scalar(0.0)
-            place = vec3()
-            place_a = wp.int32(0)
-            place_b = wp.int32(0)
+            farthest = vec3()
+            farthest_a = wp.int32(0)
+            farthest_b = wp.int32(0)
             for attempt in range(6):
                 direction = first_direction(points, have, attempt)
                 if wp.length_sq(direction) > scalar(0.0):
@@ -119,19 +119,19 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
                     gain = growth(points, have, point)
                     if gain > most:
                         most = gain
-                        place = point
-                        place_a = code_a
-                        place_b = code_b
-            scale = growth(points, 1, place)
+                        farthest = point
+                        farthest_a = code_a
+                        farthest_b = code_b
+            scale = growth(points, 1, farthest)
             if have == 2:
                 scale = scale * growth(points, 1, points[1])
             if have == 3:
                 scale = scale * growth(points, 1, points[1]) * growth(points, 1, points[2])
             if most <= flat * flat * scale or most < scalar(1.0e-30):
                 return have
-            points[have] = place
-            codes_a[have] = place_a
-            codes_b[have] = place_b
+            points[have] = farthest
+            codes_a[have] = farthest_a
+            codes_b[have] = farthest_b
             have += 1
         return have
 

@@ -21,7 +21,7 @@ from warp_kernels.types import warp_types
 
 MAX_STEPS = 40
 
-# Results: further apart than the reach; apart; overlapping, or undecided at this precision.
+# Results: further apart than the cutoff; apart; overlapping, or undecided at this precision.
 FAR = 0
 APART = 1
 OVERLAP = 2
@@ -57,10 +57,10 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
         """Return whether a point is already in the simplex. Computed at two points of the code, the same one may be
         rounded differently.
         """
-        near = tolerance * extent
+        within = tolerance * extent
         result = wp.bool(False)
         for k in range(count):
-            if wp.length_sq(points[k] - point) <= near * near:
+            if wp.length_sq(points[k] - point) <= within * within:
                 result = True
         return result
 
@@ -71,7 +71,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
         rotation: quat,
         offset: vec3,
         vertices: wp.array(dtype=vec3),
-        reach: scalar,
+        cutoff: scalar,
         points: wp.array(dtype=vec3),
         codes_a: wp.array(dtype=wp.int32),
         codes_b: wp.array(dtype=wp.int32),
@@ -96,7 +96,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
             n = nearest / length
             point, code_a, code_b = difference_support(a, b, rotation, offset, vertices, n)
             s = wp.dot(n, point)
-            if s > reach:
+            if s > cutoff:
                 return FAR, n, count
             # A direction that separates proves that they are apart.
             result = wp.where(s > scalar(0.0), APART, OVERLAP)

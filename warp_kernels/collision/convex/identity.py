@@ -72,11 +72,11 @@ def identity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
                 if side == 1:
                     geometry = pairs.b[pair]
                 link = geometries.link[geometry]
-                place = frame.geometry_pose(
+                geometry_pose = frame.geometry_pose(
                     geometry, link, reference, geometries.link_tree, geometry_placement, pose, origin, world
                 )
-                point = contact_point[slot, world] - wp.transform_get_translation(place)
-                identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(place), point))
+                point = contact_point[slot, world] - wp.transform_get_translation(geometry_pose)
+                identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(geometry_pose), point))
         slot_identity[slot, world] = identity
 
     return SimpleNamespace(module=module, contact_identity=contact_identity)

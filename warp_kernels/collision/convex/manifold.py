@@ -48,7 +48,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     ints = wp.array(dtype=wp.int32)
     triples = wp.array(dtype=wp.vec3i)
     scalars = wp.array(dtype=scalar)
-    places = wp.array(dtype=vec3)
+    points = wp.array(dtype=vec3)
     # Cosine between the normals at the ends of parallel lines and that of their first contact.
     aligned = scalar(0.99)
     # Additional depth, beyond the distance of the shapes, that a contact of their faces may have. Without this, faces
@@ -90,7 +90,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return face_corners(shape, face, packed, codes)
 
     @wp.func
-    def outside(polygon: places, count: int, normal: vec3, side: int, point: vec3):
+    def outside(polygon: points, count: int, normal: vec3, side: int, point: vec3):
         """Return the distance of a point beyond a side of a counter-clockwise polygon about its normal."""
         p = polygon[side]
         edge = polygon[(side + 1) % count] - p
@@ -98,7 +98,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return wp.dot(across, point - p) / wp.max(wp.length(across), scalar(1.0e-12))
 
     @wp.func
-    def within(polygon: places, count: int, normal: vec3, point: vec3, limit: scalar, but: int):
+    def within(polygon: points, count: int, normal: vec3, point: vec3, limit: scalar, but: int):
         """Return whether a point is beyond no side of a polygon by more than the limit, except side ``but``."""
         result = wp.bool(True)
         for side in range(count):
@@ -107,12 +107,12 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def place_corners(shape: Shape, rotation: quat, offset: vec3, vertices: places, codes: ints, count: int,
-                      direction: vec3, polygon: places):  # fmt: skip
+    def transform_corners(shape: Shape, rotation: quat, offset: vec3, vertices: points, codes: ints, count: int,
+                          direction: vec3, polygon: points):  # fmt: skip
         """Compute the surface points at the corners, in the outward direction."""
         for k in range(count):
-            place = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, codes[k]))
-            polygon[k] = place + contact.rounding(shape.type, codes[k], shape.size, rotation, direction)
+            point = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, codes[k]))
+            polygon[k] = point + contact.rounding(shape.type, codes[k], shape.size, rotation, direction)
 
     @wp.func
     def third_corners(codes: ints, count: int, first: int):
@@ -120,9 +120,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return wp.vec3i(codes[first], codes[(first + count // 3) % count], codes[(first + 2 * count // 3) % count])
 
     @wp.func
-    def add_lowest(ref: Shape, reference: places, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
+    def add_lowest(ref: Shape, reference: points, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
                    normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int, modes: ints,
-                   codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+                   codes_r: triples, codes_i: triples, found: points, distances: scalars):  # fmt: skip
         """Add the lowest corner, if it is above the face, or outside it by no more than the limit; return the number of
         candidates.
         """
@@ -142,9 +142,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return count + 1
 
     @wp.func
-    def add_corners(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
+    def add_corners(reference: points, ref_codes: ints, ref_count: int, incident: points, inc_codes: ints,
                     inc_count: int, but: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
-                    modes: ints, codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+                    modes: ints, codes_r: triples, codes_i: triples, found: points, distances: scalars):  # fmt: skip
         """Add the corners of the incident side except one that are above the face, or outside it by no more than the
         limit; return the number of candidates.
         """
@@ -162,9 +162,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def add_crossings(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
+    def add_crossings(reference: points, ref_codes: ints, ref_count: int, incident: points, inc_codes: ints,
                       inc_count: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
-                      modes: ints, codes_r: triples, codes_i: triples, found: places,
+                      modes: ints, codes_r: triples, codes_i: triples, found: points,
                       distances: scalars):  # fmt: skip
         """Add the points where edges of the incident side cross edges of the face, from further outside than the limit;
         return the number of candidates.
@@ -179,24 +179,24 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             before = outside(reference, ref_count, normal, side, start)
             after = outside(reference, ref_count, normal, side, end)
             if (before > limit and after < -slack) or (before < -slack and after > limit):
-                place = start + (before / (before - after)) * (end - start)
-                distance = wp.dot(normal, place - reference[0])
+                point = start + (before / (before - after)) * (end - start)
+                distance = wp.dot(normal, point - reference[0])
                 if distance >= lower and distance < upper and total < MAX_CANDIDATES:
-                    if within(reference, ref_count, normal, place, limit, side):
+                    if within(reference, ref_count, normal, point, limit, side):
                         far = (side + 1 + ref_count // 2) % ref_count
                         modes[total] = FACE_CUT
                         codes_r[total] = wp.vec3i(ref_codes[side], ref_codes[(side + 1) % ref_count], ref_codes[far])
                         third = wp.where(inc_count > 2, inc_codes[(k + 1 + inc_count // 2) % inc_count], -1)
                         codes_i[total] = wp.vec3i(inc_codes[k], inc_codes[(k + 1) % inc_count], third)
-                        found[total] = place
+                        found[total] = point
                         distances[total] = distance
                         total += 1
         return total
 
     @wp.func
-    def add_reference_corners(reference: places, ref_codes: ints, ref_count: int, incident: places,
+    def add_reference_corners(reference: points, ref_codes: ints, ref_count: int, incident: points,
                               inc_codes: ints, inc_count: int, normal: vec3, lower: scalar, upper: scalar,
-                              count: int, modes: ints, codes_r: triples, codes_i: triples, found: places,
+                              count: int, modes: ints, codes_r: triples, codes_i: triples, found: points,
                               distances: scalars):  # fmt: skip
         """Add the corners of the face below the incident face; return the number of candidates."""
         p = incident[0]
@@ -220,7 +220,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     @wp.func(inline=False)
     def face_candidates(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
                         inc_offset: vec3, packed: PackedShapes, lower: scalar, upper: scalar, count: int, modes: ints,
-                        codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+                        codes_r: triples, codes_i: triples, found: points, distances: scalars):  # fmt: skip
         """Add the contacts of a face of ``ref`` with the incident side of ``inc``; return the number of candidates."""
         ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
@@ -229,16 +229,16 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, packed.face_normal, face))
         local = wp.quat_rotate_inv(inc_rotation, -normal)
         ref_count = face_corners(ref, face, packed, ref_codes)
-        place_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, ref_count, normal, reference)
+        transform_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, ref_count, normal, reference)
         # The lowest vertex may be on another face than the one that faces; a rim's lowest point is on no octagon.
         lowest = witnesses.lowest_code(inc, packed.vertices, local)
         inc_codes[0] = lowest
-        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
+        transform_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
         limit = wp.where(count == 0, loose, slack)
         total = add_lowest(ref, reference, ref_codes, ref_count, incident[0], lowest, normal, limit, lower, upper,
                            count, modes, codes_r, codes_i, found, distances)  # fmt: skip
         inc_count = incident_corners(inc, packed, local, inc_codes)
-        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
+        transform_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
         # Both ends of a line along an edge of the face, or neither.
         limit = wp.where(inc_count == 2, limit, slack)
         total = add_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, lowest, normal, limit,
@@ -252,7 +252,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def flattest_edge(shape: Shape, vertices: places, code: int, direction: vec3):
+    def flattest_edge(shape: Shape, vertices: points, code: int, direction: vec3):
         """Return the edge at the vertex farthest in a direction that falls off from it least; -1 twice if there is no
         edge.
         """
@@ -260,17 +260,17 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         best = wp.vec3i(-1, -1, -1)
         least = scalar(1.0e30)
         for k in range(shape.num_vertices):
-            way = shapes.vertex(shape, vertices, k) - start
-            square = wp.length_sq(way)
+            offset = shapes.vertex(shape, vertices, k) - start
+            square = wp.length_sq(offset)
             if square > scalar(0.0):
-                fall = wp.min(wp.dot(way, direction), scalar(0.0))
+                fall = wp.min(wp.dot(offset, direction), scalar(0.0))
                 if fall * fall < least * square:
                     least = fall * fall / square
                     best = wp.vec3i(code, k, -1)
         return best
 
     @wp.func
-    def touching_line(shape: Shape, vertices: places, codes: wp.vec3i, direction: vec3):
+    def touching_line(shape: Shape, vertices: points, codes: wp.vec3i, direction: vec3):
         """Return the codes of the ends of the edge with which a shape may lie along another one; -1 for shapes without
         edges.
 
@@ -292,7 +292,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         b: Shape,
         rotation: quat,
         offset: vec3,
-        vertices: places,
+        vertices: points,
         code_a: wp.vec3i,
         code_b: wp.vec3i,
         start: vec3,
@@ -304,8 +304,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         modes: ints,
         codes_a: triples,
         codes_b: triples,
-        directions: places,
-        found: places,
+        directions: points,
+        found: points,
         distances: scalars,
     ):
         """Add the contact of the end of a line with the other line, if it is next to that; return the number of
@@ -321,10 +321,10 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, code_b[1])), vec3(), direction,
         )  # fmt: skip
         along = end - start
-        place = wp.dot(middle - start, along)
+        coordinate = wp.dot(middle - start, along)
         length = wp.dot(along, along)
         # Lines that end together: rounding must not drop both ends.
-        beside = place >= scalar(-1.0e-6) * length and place <= scalar(1.000001) * length
+        beside = coordinate >= scalar(-1.0e-6) * length and coordinate <= scalar(1.000001) * length
         if not beside or distance < lower or distance >= upper:
             return count
         modes[count] = ROUND
@@ -336,9 +336,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return count + 1
 
     @wp.func
-    def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, witness: Witness,
+    def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: points, witness: Witness,
                       lower: scalar, upper: scalar, count: int, modes: ints, codes_a: triples,
-                      codes_b: triples, directions: places, found: places, distances: scalars):  # fmt: skip
+                      codes_b: triples, directions: points, found: points, distances: scalars):  # fmt: skip
         """Add both ends of the overlap of two adjacent parallel lines; return the number of candidates."""
         normal = witness.normal
         local = wp.quat_rotate_inv(rotation, -normal)
@@ -368,8 +368,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func(inline=False)
     def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, witness: Witness,
-                      reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
-                      directions: places):  # fmt: skip
+                      cutoff: scalar, modes: ints, codes_a: triples, codes_b: triples,
+                      directions: points):  # fmt: skip
         """Select the contacts among the candidates, the deepest first; -1 for missing ones.
 
         The candidates are written to arrays with capacity for MAX_CANDIDATES; ``directions``: normals near which those
@@ -388,20 +388,20 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             modes[0] = witness.mode
             codes_a[0] = witness.codes_a
             codes_b[0] = witness.codes_b
-            found[0] = witness.place
+            found[0] = witness.point
             distances[0] = distance
             total = 1
         if total == 1 and wp.min(a.num_vertices, b.num_vertices) > 1:
-            total = add_line_ends(a, b, rotation, offset, packed.vertices, witness, lower, reach, total, modes,
+            total = add_line_ends(a, b, rotation, offset, packed.vertices, witness, lower, cutoff, total, modes,
                                   codes_a, codes_b, directions, found, distances)  # fmt: skip
         # A sphere that touches an edge or a corner touches only there.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
             first = total
             if witness.face_of_b == 0:
-                total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, packed, lower, reach,
+                total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, packed, lower, cutoff,
                                         total, modes, codes_a, codes_b, found, distances)  # fmt: skip
             else:
-                total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), packed, lower, reach,
+                total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), packed, lower, cutoff,
                                         total, modes, codes_b, codes_a, found, distances)  # fmt: skip
                 for k in range(first, total):
                     modes[k] = modes[k] + OF_B
@@ -414,7 +414,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return choose.spread(found, distances, total, witness.normal)
 
     @wp.func
-    def farthest_outside(polygon: places, count: int, normal: vec3, point: vec3):
+    def farthest_outside(polygon: points, count: int, normal: vec3, point: vec3):
         """Return the maximum distance of a point beyond the sides of a polygon."""
         result = scalar(-1.0e30)
         for side in range(count):
@@ -437,17 +437,17 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, packed.face_normal, face))
         local = wp.quat_rotate_inv(inc_rotation, -normal)
         count = face_corners(ref, face, packed, ref_codes)
-        place_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, count, normal, reference)
+        transform_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, count, normal, reference)
         lowest = witnesses.lowest_code(inc, packed.vertices, local)
         inc_codes[0] = lowest
-        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
+        transform_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
         mode = wp.int32(FACE_VERTEX)
         codes_r = third_corners(ref_codes, count, 0)
         codes_i = wp.vec3i(lowest, -1, -1)
         height = wp.dot(normal, incident[0] - reference[0]) + level
         least = farthest_outside(reference, count, normal, incident[0])
         inc_count = incident_corners(inc, packed, local, inc_codes)
-        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
+        transform_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
         for k in range(inc_count):
             beyond = farthest_outside(reference, count, normal, incident[k])
             if beyond < least and wp.dot(normal, incident[k] - reference[0]) < height:
@@ -464,9 +464,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             before = wp.dot(across, start - reference[first])
             after = wp.dot(across, end - reference[first])
             if before * after < scalar(0.0):
-                place = start + (before / (before - after)) * (end - start)
-                beyond = farthest_outside(reference, count, normal, place)
-                if beyond < least and wp.dot(normal, place - reference[0]) < height:
+                point = start + (before / (before - after)) * (end - start)
+                beyond = farthest_outside(reference, count, normal, point)
+                if beyond < least and wp.dot(normal, point - reference[0]) < height:
                     least = beyond
                     mode = FACE_CUT
                     third = (first + half + wp.max(half // 2, 1)) % count

@@ -23,10 +23,10 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
     def segment_weights(p: vec3, q: vec3):
         along = q - p
         square = wp.dot(along, along)
-        place = zero
+        fraction = zero
         if square > zero:
-            place = wp.clamp(-wp.dot(p, along) / square, zero, one)
-        return vec3(one - place, place, zero)
+            fraction = wp.clamp(-wp.dot(p, along) / square, zero, one)
+        return vec3(one - fraction, fraction, zero)
 
     @wp.func
     def row_weights(p: vec3, q: vec3, r: vec3):

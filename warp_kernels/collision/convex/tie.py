@@ -27,25 +27,25 @@ def tie_functions(scalar: Any) -> SimpleNamespace:
     shapes = shape_functions(scalar)
     witnesses = witness_functions(scalar)
     Shape = shapes.Shape
-    ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
+    ints, triples, points = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
     # Squared sine between faces that count as parallel.
     parallel = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-10)
     # Squared sine from which the edges of two such faces cross clearly (30 degrees).
     crossing = scalar(0.25)
 
     @wp.func
-    def first_edge(shape: Shape, vertices: places, codes: wp.vec3i):
+    def first_edge(shape: Shape, vertices: points, codes: wp.vec3i):
         """Return the edge between the first two corners of a face, in the shape's frame."""
         return shapes.vertex(shape, vertices, codes[1]) - shapes.vertex(shape, vertices, codes[0])
 
     @wp.func
-    def face_direction(shape: Shape, vertices: places, codes: wp.vec3i):
+    def face_direction(shape: Shape, vertices: points, codes: wp.vec3i):
         """Return the normal of three corners of a face, of any length, in the shape's frame."""
         start = shapes.vertex(shape, vertices, codes[0])
         return wp.cross(first_edge(shape, vertices, codes), shapes.vertex(shape, vertices, codes[2]) - start)
 
     @wp.func(inline=False)
-    def settle_tie(a: Shape, b: Shape, rotation: quat, vertices: places, normal: vec3, first: int, end: int,
+    def settle_tie(a: Shape, b: Shape, rotation: quat, vertices: points, normal: vec3, first: int, end: int,
                    modes: ints, codes_a: triples, codes_b: triples):  # fmt: skip
         """Set the normals of the contacts of two parallel faces, those from ``first`` to before ``end``, to those of
         slightly rotated faces.
@@ -79,6 +79,6 @@ def tie_functions(scalar: Any) -> SimpleNamespace:
                 square = wp.length_sq(wp.cross(edge_a, edge_b))
                 if square > crossing * wp.length_sq(edge_a) * wp.length_sq(edge_b):
                     modes[k] = EDGES
-                    codes_a[k] = witnesses.in_order(a, b, rotation, vertices, codes_a[k], codes_b[k], normal)
+                    codes_a[k] = witnesses.outward_order(a, b, rotation, vertices, codes_a[k], codes_b[k], normal)
 
     return SimpleNamespace(settle_tie=settle_tie)

@@ -53,7 +53,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         codes_b: wp.vec3i
         normal: vec3
         separation: scalar
-        place: vec3
+        point: vec3
         face: int
         face_of_b: int
 
@@ -195,8 +195,8 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
             edge = wp.quat_rotate(rotation, edge)
         if wp.length_sq(edge) > scalar(0.0):
             edge = wp.normalize(edge)
-        place_a = shapes.vertex(a, vertices, codes_a[0])
-        delta = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, codes_b[0])) - place_a
+        point_a = shapes.vertex(a, vertices, codes_a[0])
+        delta = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, codes_b[0])) - point_a
         normal = n - wp.dot(n, edge) * edge
         if wp.length_sq(normal) < scalar(1.0e-4):
             normal = delta - wp.dot(delta, edge) * edge
@@ -210,10 +210,10 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return normal
 
     @wp.func
-    def surface_place(shape: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), code: int,
+    def surface_point(shape: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), code: int,
                       direction: vec3):  # fmt: skip
-        place = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, code))
-        return place + contact.rounding(shape.type, code, shape.size, rotation, direction)
+        point = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, code))
+        return point + contact.rounding(shape.type, code, shape.size, rotation, direction)
 
     @wp.func
     def over(delta: vec3, edge: vec3, other: vec3, beyond: scalar):
@@ -230,10 +230,10 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     def fits(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
              codes_b: wp.vec3i, n: vec3, distance: scalar):  # fmt: skip
         """Return whether two features are as near along n as the shapes are, and adjacent."""
-        place_a = surface_place(a, wp.quat_identity(dtype=scalar), vec3(), vertices, codes_a[0], n)
-        place_b = surface_place(b, rotation, offset, vertices, codes_b[0], -n)
-        delta = place_b - place_a
-        slip = wp.max(misfit, spread * (wp.length(offset) + wp.length(place_a)))
+        point_a = surface_point(a, wp.quat_identity(dtype=scalar), vec3(), vertices, codes_a[0], n)
+        point_b = surface_point(b, rotation, offset, vertices, codes_b[0], -n)
+        delta = point_b - point_a
+        slip = wp.max(misfit, spread * (wp.length(offset) + wp.length(point_a)))
         edge_a = vec3()
         edge_b = vec3()
         result = wp.dot(n, delta) < distance + slip
@@ -255,8 +255,8 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def in_order(a: Shape, b: Shape, rotation: quat, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
-                 codes_b: wp.vec3i, normal: vec3):  # fmt: skip
+    def outward_order(a: Shape, b: Shape, rotation: quat, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
+                      codes_b: wp.vec3i, normal: vec3):  # fmt: skip
         """Return the codes of an edge, reversed if the cross product of the edges would point against the normal."""
         edge_a = shapes.vertex(a, vertices, codes_a[1]) - shapes.vertex(a, vertices, codes_a[0])
         edge_b = shapes.vertex(b, vertices, codes_b[1]) - shapes.vertex(b, vertices, codes_b[0])
@@ -272,16 +272,16 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         """
         result = found
         if found.mode == EDGES:
-            result.codes_a = in_order(a, b, rotation, packed.vertices, found.codes_a, found.codes_b, found.normal)
+            result.codes_a = outward_order(a, b, rotation, packed.vertices, found.codes_a, found.codes_b, found.normal)
         codes_a = result.codes_a
         codes_b = result.codes_b
-        _distance, place, _normal = contact.feature_contact(
+        _distance, point, _normal = contact.feature_contact(
             found.mode, a.type, codes_a, a.size, shapes.vertex(a, packed.vertices, codes_a[0]),
             shapes.vertex(a, packed.vertices, codes_a[1]), vec3(), b.type, codes_b, b.size, rotation,
             offset + wp.quat_rotate(rotation, shapes.vertex(b, packed.vertices, codes_b[0])),
             offset + wp.quat_rotate(rotation, shapes.vertex(b, packed.vertices, codes_b[1])), vec3(), found.normal,
         )  # fmt: skip
-        result.place = place
+        result.point = point
         cosine = scalar(-1.0)
         if found.face >= 0 and found.face_of_b == 0:
             cosine = wp.dot(found.normal, shapes.face_normal(a, packed.face_normal, found.face))
@@ -294,9 +294,9 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func(inline=False)
-    def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3, near_a: wp.vec3i,
-                     near_b: wp.vec3i):  # fmt: skip
-        """Return the contact near the normal n, with the nearby vertices near_a and near_b."""
+    def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3, closest_a: wp.vec3i,
+                     closest_b: wp.vec3i):  # fmt: skip
+        """Return the contact near the normal n, with the nearby vertices closest_a and closest_b."""
         found = by_face(a, b, rotation, offset, packed, n)
         curved = a.type == CYLINDER or b.type == CYLINDER or a.type == ELLIPSOID or b.type == ELLIPSOID
         bound = gjk.separation(a, b, rotation, offset, packed.vertices, n)
@@ -305,8 +305,8 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         radii = shapes.core_radius(a.type, a.size) + shapes.core_radius(b.type, b.size)
         best = found.separation + slack
         for number in range(36):
-            codes_a = proposal(a, near_a, number // 6)
-            codes_b = proposal(b, near_b, number % 6)
+            codes_a = proposal(a, closest_a, number // 6)
+            codes_b = proposal(b, closest_b, number % 6)
             if codes_a[0] >= 0 and codes_b[0] >= 0:
                 three_a = wp.vec3i(codes_a[0], codes_a[1], -1)
                 three_b = wp.vec3i(codes_b[0], codes_b[1], -1)
@@ -341,7 +341,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         by_face=by_face,
         by_turning=by_turning,
         over=over,
-        in_order=in_order,
+        outward_order=outward_order,
         completed=completed,
         find_witness=find_witness,
     )

@@ -17,13 +17,13 @@ def body_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Body:
-        """Body in the field's frame, with the half extents of its box there and the reach of its contacts."""
+        """Body in the field's frame, with the half extents of its box there and the cutoff distance of its contacts."""
 
         type: int
         pose: transform
         size: vec3
         extent: vec3
-        reach: scalar
+        cutoff: scalar
 
     @wp.func
     def extent_of(type: int, pose: transform, size: vec3):
@@ -44,13 +44,13 @@ def body_functions(scalar: Any) -> SimpleNamespace:
         return extent
 
     @wp.func
-    def make_body(type: int, pose: transform, size: vec3, reach: scalar):
+    def make_body(type: int, pose: transform, size: vec3, cutoff: scalar):
         body = Body()
         body.type = type
         body.pose = pose
         body.size = size
         body.extent = extent_of(type, pose, size)
-        body.reach = reach
+        body.cutoff = cutoff
         return body
 
     return SimpleNamespace(Body=Body, make_body=make_body)

@@ -37,7 +37,7 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
     Body, Choice, Drift = bodies.Body, choices.Choice, choices.Drift
 
     @wp.func
-    def best_place(choice: Choice, data: Data, field: Field, body: Body):
+    def best_point(choice: Choice, data: Data, field: Field, body: Body):
         """Return the best of all candidates of a body in one stage."""
         if body.type == CAPSULE:
             for end in range(2):
@@ -57,42 +57,42 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def soonest(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
+        pose_b: transform, size_b: vec3, data: Data, world: int, cutoff: scalar, drift: Drift,
     ):  # fmt: skip
-        """Return the feature within reach that touches first, -1 for none, its distance, and the decrease of that in a
+        """Return the feature within the cutoff that touches first, -1 for none, its distance, and the decrease of that in a
         step.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
-        body = bodies.make_body(geometries.type[a], local, size_a, reach)
-        choice = best_place(choices.soonest(drift), data, surface.field_of(geometries, b, size_b, data, world), body)
-        return choice.feature, choice.place[0], choice.place[1]
+        body = bodies.make_body(geometries.type[a], local, size_a, cutoff)
+        choice = best_point(choices.soonest(drift), data, surface.field_of(geometries, b, size_b, data, world), body)
+        return choice.feature, choice.point[0], choice.point[1]
 
     @wp.func
     def features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        data: Data, world: int, reach: scalar, lead: int,
+        data: Data, world: int, cutoff: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Return up to four features within reach in ascending order, with -1 for missing ones, and the least distance.
+        """Return up to four features within the cutoff in ascending order, with -1 for missing ones, and the least distance.
 
         The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
         fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
-        body = bodies.make_body(geometries.type[a], local, size_a, reach)
+        body = bodies.make_body(geometries.type[a], local, size_a, cutoff)
         field = surface.field_of(geometries, b, size_b, data, world)
         found = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, body)
+            choice = best_point(choices.in_stage(stage, chosen, deepest, fast), data, field, body)
             if choice.feature < 0:
                 return choices.with_lead(found, stage, lead), deepest
             found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
-                chosen[stage] = choice.place
+                chosen[stage] = choice.point
         return choices.with_lead(found, 4, lead), deepest
 
     @wp.func

@@ -38,11 +38,11 @@ def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
     ):
         """Consider the contact of a ball with an element."""
         corners = surface.corners_at(data, field, key)
-        distance, place, normal = lines.ball_contact(key[0], corners, centre, body.size[0])
-        if distance < body.reach:
-            if surface.nearest_on_element(data, field, key, corners, centre, place, normal):
+        distance, point, normal = lines.ball_contact(key[0], corners, centre, body.size[0])
+        if distance < body.cutoff:
+            if surface.nearest_on_element(data, field, key, corners, centre, point, normal):
                 feature = PARTS * surface.number_of(field, key) + part
-                choice = choices.consider(choice, body.reach, feature, distance, place, normal)
+                choice = choices.consider(choice, body.cutoff, feature, distance, point, normal)
         return choice
 
     @wp.func
@@ -51,10 +51,10 @@ def field_ball_functions(scalar: Any, ground: str) -> SimpleNamespace:
         under = surface.triangle_at(data, field, centre, scalar(2.0) * body.size[0])
         if under >= 0:
             corners = surface.corners_of(data, field, under)
-            distance, place, normal = lines.ball_contact(under % KINDS, corners, centre, body.size[0])
+            distance, point, normal = lines.ball_contact(under % KINDS, corners, centre, body.size[0])
             if distance < scalar(touching) - body.size[0]:
-                return choices.consider(choice, body.reach, PARTS * under + part, distance, place, normal)
-        ball = body.size[0] + wp.max(body.reach, scalar(0.0))
+                return choices.consider(choice, body.cutoff, PARTS * under + part, distance, point, normal)
+        ball = body.size[0] + wp.max(body.cutoff, scalar(0.0))
         extent = vec3(ball, ball, ball)
         if wp.static(ground == TRIANGLES):
             query = wp.bvh_query_aabb(
@@ -96,7 +96,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def segment_touches(
         data: Data, field: Field, body: Body, key: wp.vec3i, corners: mat33,
-        distance: scalar, place: vec3, normal: vec3, slack: scalar,
+        distance: scalar, point: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         """Return whether the side of a capsule or a cylinder, a radius around its axis, touches a point or an edge.
 
@@ -105,7 +105,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
         centre = wp.transform_get_translation(body.pose)
         axis = contacts.axis_of(body.pose)
-        on_body = place + (distance + body.size[0]) * normal
+        on_body = point + (distance + body.size[0]) * normal
         # Deeper than this, the contact is on the far side of the axis.
         if distance < scalar(-2.0) * body.size[0] or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
@@ -115,19 +115,19 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if key[0] == POINT:
             if wp.abs(wp.dot(on_body - centre, axis)) > body.size[1] + surface.slack_at(distance, body.size[1]):
                 return False
-            return surface.least_beyond_neighbours(data, field, key, place, normal) >= -scalar(angle)
-        if not surface.crosses(corners, axis, body.size[1], centre, distance, place, on_body):
+            return surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle)
+        if not surface.crosses(corners, axis, body.size[1], centre, distance, point, on_body):
             return False
         return surface.convex_within(data, field, key, corners, normal, slack)
 
     @wp.func
-    def leaves_by_disc(body: Body, distance: scalar, place: vec3):
+    def leaves_by_disc(body: Body, distance: scalar, point: vec3):
         """Return whether a disc of a cylinder is nearer to an inner point than its side, at this distance, is.
 
         Then the body leaves through the disc: the border between two flush pieces of ground doesn't stop a sliding
         body.
         """
-        axial = wp.dot(place - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
+        axial = wp.dot(point - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
         return distance < scalar(0.0) and body.size[1] - wp.abs(axial) < -distance
 
     @wp.func
@@ -136,21 +136,21 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
     ):  # fmt: skip
         """Consider the contact of a capsule's or cylinder's side with an edge or a point."""
         up = surface.up_at(data, field, key)
-        distance, place, normal = contacts.segment_contact(key[0], corners, up, body.pose, body.size)
-        if distance < body.reach:
-            touches = segment_touches(data, field, body, key, corners, distance, place, normal, choice.slack)
-            if part != SEGMENT and leaves_by_disc(body, distance, place):
+        distance, point, normal = contacts.segment_contact(key[0], corners, up, body.pose, body.size)
+        if distance < body.cutoff:
+            touches = segment_touches(data, field, body, key, corners, distance, point, normal, choice.slack)
+            if part != SEGMENT and leaves_by_disc(body, distance, point):
                 touches = False
             if touches:
                 feature = PARTS * surface.number_of(field, key) + part
-                choice = choices.consider(choice, body.reach, feature, distance, place, normal)
+                choice = choices.consider(choice, body.cutoff, feature, distance, point, normal)
         return choice
 
     @wp.func
     def with_capsule_segment(choice: Choice, data: Data, field: Field, body: Body):
         """Consider all contacts of a capsule between its ends."""
         centre = wp.transform_get_translation(body.pose)
-        room = wp.max(body.reach, scalar(0.0))
+        room = wp.max(body.cutoff, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
         if wp.static(ground == TRIANGLES):
             query = wp.bvh_query_aabb(
@@ -196,11 +196,11 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 for end in range(2):
                     behind = contacts.end_of(end, body.pose, body.size)
                     if surface.pierced(corners, contacts.end_of(1 - end, body.pose, body.size), behind):
-                        distance, place, normal = lines.ball_contact(key[0], corners, behind, body.size[0])
+                        distance, point, normal = lines.ball_contact(key[0], corners, behind, body.size[0])
                         if distance > shallowest:
                             shallowest = distance
                             feature = PARTS * surface.number_of(field, key) + end
-                            result = choices.consider(choice, body.reach, feature, distance, place, normal)
+                            result = choices.consider(choice, body.cutoff, feature, distance, point, normal)
         return result
 
     return SimpleNamespace(

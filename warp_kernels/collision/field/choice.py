@@ -53,7 +53,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
 
         centre: vec3
-        way: vec3
+        displacement: vec3
         turn: vec3
         slop: scalar
 
@@ -63,7 +63,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
         least: lower bound on the distance of candidates; slack: sine by which a normal may be outside of those of the
         surfaces that meet there. In the stage SOONEST ``chosen`` has the centre, displacement and turn of the drift,
-        ``least`` its slop, and ``place`` is (distance, its decrease in a whole step, 0): a larger struct takes a third
+        ``least`` its slop, and ``point`` is (distance, its decrease in a whole step, 0): a larger struct takes a third
         more time.
         """
 
@@ -73,7 +73,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
         least: scalar
         slack: scalar
         feature: int
-        place: vec3
+        point: vec3
 
     @wp.func
     def in_stage(stage: int, chosen: mat33, deepest: scalar, fast: bool):
@@ -100,7 +100,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
         choice.stage = SOONEST
         choice.feature = -1
         choice.slack = scalar(angle)
-        choice.chosen = wp.matrix_from_rows(drift.centre, drift.way, drift.turn)
+        choice.chosen = wp.matrix_from_rows(drift.centre, drift.displacement, drift.turn)
         choice.least = drift.slop
         return choice
 
@@ -113,27 +113,27 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
         slop = choice.least
         middle = surface + (scalar(0.5) * distance) * normal
-        way = choice.chosen[1] + wp.cross(choice.chosen[2], middle - choice.chosen[0])
-        closing = -wp.dot(normal, way)
+        displacement = choice.chosen[1] + wp.cross(choice.chosen[2], middle - choice.chosen[0])
+        closing = -wp.dot(normal, displacement)
         if closing > slop or distance < -slop:
             score = -distance / wp.max(closing, slop)
             if choice.feature < 0 or score > choice.score:
                 choice.score = score
                 choice.feature = feature
-                choice.place = vec3(distance, closing, scalar(0.0))
+                choice.point = vec3(distance, closing, scalar(0.0))
         return choice
 
     @wp.func
-    def consider(choice: Choice, reach: scalar, feature: int, distance: scalar, surface: vec3, normal: vec3):
+    def consider(choice: Choice, cutoff: scalar, feature: int, distance: scalar, surface: vec3, normal: vec3):
         """Take a candidate if it is better than the best so far; of those equal up to rounding, the first stays.
 
         Two normals of one point, such as those of a corner in a groove, count as separate candidates.
         """
         if choice.stage == SOONEST:
-            if distance < reach:
+            if distance < cutoff:
                 choice = with_sooner(choice, feature, distance, surface, normal)
-        elif distance < reach and distance >= choice.least:
-            place = surface + scalar(NORMALS_APART) * normal
+        elif distance < cutoff and distance >= choice.least:
+            point = surface + scalar(NORMALS_APART) * normal
             score = -distance
             enough = choice.score + scalar(TIE)
             if choice.stage > 0:
@@ -141,7 +141,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 if wp.static(ground == TRIANGLES):
                     up = normal
                 share = scalar(1.0) + (distance - choice.least) / scalar(HALF_AS_GOOD)
-                score = hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0)) / share
+                score = hulls.score(choice.stage, point, choice.chosen, up, scalar(0.0)) / share
                 # A smaller distance from those before counts as zero up to rounding; the last stage compares areas.
                 least = scalar(TIE * TIE)
                 if choice.stage == 3:
@@ -150,7 +150,7 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
             if (choice.feature < 0 and choice.stage == 0) or score > enough:
                 choice.score = score
                 choice.feature = feature
-                choice.place = place
+                choice.point = point
         return choice
 
     @wp.func

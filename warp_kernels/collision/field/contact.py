@@ -64,25 +64,25 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         centre = wp.transform_get_translation(pose)
         axis = axis_of(pose)
         distance = scalar(0.0)
-        place = vec3()
+        point = vec3()
         normal = vec3()
         if kind == POINT:
-            distance, place, normal = lines.point_contact(corners[0], up, centre, axis, size[0])
+            distance, point, normal = lines.point_contact(corners[0], up, centre, axis, size[0])
         else:
-            distance, place, normal = lines.line_contact(corners[0], corners[1] - corners[0], up, centre, axis, size[0])
-        return distance, place, normal
+            distance, point, normal = lines.line_contact(corners[0], corners[1] - corners[0], up, centre, axis, size[0])
+        return distance, point, normal
 
     @wp.func
     def ellipsoid_contact(kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         """Return the contact of an ellipsoid with the plane of a triangle, the line of an edge, or a point."""
         distance = scalar(0.0)
-        place = corners[0]
+        point = corners[0]
         normal = vec3()
         if kind <= UPPER_TRIANGLE:
             normal = lines.unit(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
             lowest = ellipsoids.lowest_point(pose, size, normal)
             distance = wp.dot(normal, lowest - corners[0])
-            place = lowest - distance * normal
+            point = lowest - distance * normal
         elif kind == POINT:
             gap, outward = ellipsoids.point_ellipsoid(corners[0], pose, size)
             distance = gap
@@ -93,15 +93,15 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
             gap, outward = ellipsoids.line_ellipsoid(corners[0], direction, side, pose, size)
             distance = gap
             normal = -outward
-            place = ellipsoids.lowest_point(pose, size, normal) - distance * normal
-        return distance, place, normal
+            point = ellipsoids.lowest_point(pose, size, normal) - distance * normal
+        return distance, point, normal
 
     @wp.func
     def disc_contact(end: int, corners: mat33, pose: transform, size: vec3):
         """Return the contact of an end disc of a cylinder with a point."""
-        place = corners[0]
+        point = corners[0]
         normal = -scalar(2 * end - 1) * axis_of(pose)
-        return wp.dot(normal, end_of(end, pose, size) - place), place, normal
+        return wp.dot(normal, end_of(end, pose, size) - point), point, normal
 
     @wp.func
     def rim_point_contact(part: int, corners: mat33, pose: transform, size: vec3):
@@ -117,47 +117,47 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         centre = end_of(number >> 1, pose, size)
         axis = axis_of(pose)
         distance = scalar(0.0)
-        place = vec3()
+        point = vec3()
         normal = vec3()
         if kind == POINT:
-            distance, place, normal = rims.rim_over_point(corners[0], up, centre, axis, size[0])
+            distance, point, normal = rims.rim_over_point(corners[0], up, centre, axis, size[0])
         else:
-            distance, place, normal = rims.rim_contact(number & 1, corners, up, centre, axis, size[0])
-        return distance, place, normal
+            distance, point, normal = rims.rim_contact(number & 1, corners, up, centre, axis, size[0])
+        return distance, point, normal
 
     @wp.func
     def cylinder_contact(part: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         distance = scalar(0.0)
-        place = vec3()
+        point = vec3()
         normal = vec3()
         if part < FIRST_DISC:
-            distance, place, normal = rim_point_contact(part, corners, pose, size)
+            distance, point, normal = rim_point_contact(part, corners, pose, size)
         elif part < FIRST_RIM:
-            distance, place, normal = disc_contact(part - FIRST_DISC, corners, pose, size)
+            distance, point, normal = disc_contact(part - FIRST_DISC, corners, pose, size)
         elif part < SIDE:
-            distance, place, normal = rim_contact(part - FIRST_RIM, kind, corners, up, pose, size)
+            distance, point, normal = rim_contact(part - FIRST_RIM, kind, corners, up, pose, size)
         else:
-            distance, place, normal = segment_contact(kind, corners, up, pose, size)
-        return distance, place, normal
+            distance, point, normal = segment_contact(kind, corners, up, pose, size)
+        return distance, point, normal
 
     @wp.func
     def part_contact(type: int, part: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         """Return the contact of a part of a body of this type, at a pose in the field's frame, with an element."""
         distance = scalar(0.0)
-        place = vec3()
+        point = vec3()
         normal = vec3()
         if type == CYLINDER:
-            distance, place, normal = cylinder_contact(part, kind, corners, up, pose, size)
+            distance, point, normal = cylinder_contact(part, kind, corners, up, pose, size)
         elif type == ELLIPSOID:
-            distance, place, normal = ellipsoid_contact(kind, corners, up, pose, size)
+            distance, point, normal = ellipsoid_contact(kind, corners, up, pose, size)
         elif type == CAPSULE and part == SEGMENT:
-            distance, place, normal = segment_contact(kind, corners, up, pose, size)
+            distance, point, normal = segment_contact(kind, corners, up, pose, size)
         else:
             centre = wp.transform_get_translation(pose)
             if type == CAPSULE:
                 centre = end_of(part, pose, size)
-            distance, place, normal = lines.ball_contact(kind, corners, centre, size[0])
-        return distance, place, normal
+            distance, point, normal = lines.ball_contact(kind, corners, centre, size[0])
+        return distance, point, normal
 
     @wp.func
     def field_contact(
@@ -173,9 +173,9 @@ def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         corners = surface.corners_of(data, field, element)
         up = surface.up_of(data, field, element)
         type = geometries.type[a]
-        distance, place, upward = part_contact(type, feature % PARTS, element % KINDS, corners, up, local, size_a)
+        distance, point, upward = part_contact(type, feature % PARTS, element % KINDS, corners, up, local, size_a)
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
-        return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal
+        return distance, wp.transform_point(pose_b, point + (scalar(0.5) * distance) * upward), normal
 
     return SimpleNamespace(
         axis_of=axis_of,

@@ -35,10 +35,10 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     angle, touching = surface.angle, surface.touching
 
     @wp.func
-    def inside(body: Body, place: vec3, sine: scalar):
+    def inside(body: Body, point: vec3, sine: scalar):
         """Return whether a point is in the cylinder, or outside by no more than the sine times its size."""
         local = wp.quat_rotate_inv(
-            wp.transform_get_rotation(body.pose), place - wp.transform_get_translation(body.pose)
+            wp.transform_get_rotation(body.pose), point - wp.transform_get_translation(body.pose)
         )
         slack = sine * (body.size[0] + body.size[1])
         axial = wp.abs(local[2]) <= body.size[1] + slack
@@ -47,7 +47,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def stands_on(
         data: Data, field: Field, body: Body, element: int, corners: mat33, point: vec3,
-        distance: scalar, place: vec3, slack: scalar,
+        distance: scalar, foot: vec3, slack: scalar,
     ):  # fmt: skip
         """Return whether a triangle supports a point: it is right under or above it on a heightfield, or has the
         closest point to it, which is where the cylinder is if the point is below. The higher end of one that leans by
@@ -55,11 +55,11 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
         if wp.static(ground != TRIANGLES):
             if surface.triangle_at(data, field, point, scalar(0.0)) == element:
-                return surface.nearest_on_triangle(data, field, corners, point, distance, place)
+                return surface.nearest_on_triangle(data, field, corners, point, distance, foot)
         if not surface.beside_triangle(corners, point):
             return False
         beside = -slack * distance / (body.size[0] + body.size[1])
-        return distance >= scalar(0.0) or inside(body, place, scalar(angle) + beside)
+        return distance >= scalar(0.0) or inside(body, foot, scalar(angle) + beside)
 
     @wp.func
     def with_rims_on_triangle(
@@ -72,25 +72,25 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         local = rims.local_normal(body.pose, normal)
         for part in range(RIM_POINTS):
             if rims.can_bear(part, local):
-                distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
-                if distance < body.reach:
-                    point = place + distance * normal
-                    if stands_on(data, field, body, element, corners, point, distance, place, choice.slack):
-                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+                distance, foot, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
+                if distance < body.cutoff:
+                    point = foot + distance * normal
+                    if stands_on(data, field, body, element, corners, point, distance, foot, choice.slack):
+                        choice = choices.consider(choice, body.cutoff, PARTS * element + part, distance, foot, normal)
         return choice
 
     @wp.func
     def disc_touches(
         data: Data, field: Field, body: Body, end: int, key: wp.vec3i, distance: scalar,
-        place: vec3, normal: vec3, slack: scalar,
+        point: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         flat = wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle)
         if flat or distance < scalar(-2.0) * body.size[1]:
             return False
-        across = wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)
+        across = wp.cross(point - contacts.end_of(end, body.pose, body.size), normal)
         if wp.length(across) > body.size[0] + surface.slack_at(distance, body.size[0]):
             return False
-        return surface.least_beyond_neighbours(data, field, key, place, normal) >= -slack
+        return surface.least_beyond_neighbours(data, field, key, point, normal) >= -slack
 
     @wp.func
     def with_discs(
@@ -105,23 +105,23 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         element = surface.number_of(field, key)
         end = wp.where(wp.dot(contacts.axis_of(body.pose), surface.up_at(data, field, key)) < scalar(0.0), 1, 0)
         part = FIRST_DISC + end
-        distance, place, normal = contacts.disc_contact(end, corners, body.pose, body.size)
-        if distance < body.reach:
-            if disc_touches(data, field, body, end, key, distance, place, normal, choice.slack):
-                choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        distance, point, normal = contacts.disc_contact(end, corners, body.pose, body.size)
+        if distance < body.cutoff:
+            if disc_touches(data, field, body, end, key, distance, point, normal, choice.slack):
+                choice = choices.consider(choice, body.cutoff, PARTS * element + part, distance, point, normal)
         return choice
 
     @wp.func
-    def faces_rim(body: Body, end: int, distance: scalar, place: vec3, normal: vec3, limit: scalar):
+    def faces_rim(body: Body, end: int, distance: scalar, point: vec3, normal: vec3, limit: scalar):
         """Return whether the normal of a rim contact lies between those of disc and side, up to a sine."""
         axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
-        outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
+        outward = point + distance * normal - contacts.end_of(end, body.pose, body.size)
         return wp.dot(normal, axis) <= limit and wp.dot(normal, outward) <= limit * body.size[0]
 
     @wp.func
     def rim_touches(
         data: Data, field: Field, body: Body, end: int, key: wp.vec3i,
-        corners: mat33, distance: scalar, place: vec3, normal: vec3, slack: scalar,
+        corners: mat33, distance: scalar, point: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         """Return whether a rim touches a convex edge: the normal lies between those of disc and side, and of the
         triangles.
@@ -131,22 +131,22 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
         if wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
-        if not surface.between_ends(corners, place, surface.slack_at(distance, body.size[0])):
+        if not surface.between_ends(corners, point, surface.slack_at(distance, body.size[0])):
             return False
         axis = contacts.axis_of(body.pose)
-        outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
+        outward = point + distance * normal - contacts.end_of(end, body.pose, body.size)
         edge = wp.normalize(corners[1] - corners[0])
         limit = scalar(angle)
         if wp.min(wp.length(wp.cross(normal, axis)), wp.length(wp.cross(edge, axis))) < slack:
             limit = slack
-        if not faces_rim(body, end, distance, place, normal, limit):
+        if not faces_rim(body, end, distance, point, normal, limit):
             return False
         across = wp.cross(edge, wp.cross(axis, outward))
         # Along the edge, at its contact, the rim has no normal.
         least = surface.least_sine_squared(distance, -scalar(touching))
         if distance < scalar(touching) and wp.length_sq(across) <= least * body.size[0] * body.size[0]:
             return False
-        if distance < -scalar(touching) and not inside(body, place, limit):
+        if distance < -scalar(touching) and not inside(body, point, limit):
             return False
         return surface.convex_within(data, field, key, corners, normal, limit)
 
@@ -159,19 +159,19 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         element = surface.number_of(field, key)
         up = surface.up_at(data, field, key)
         edge = corners[1] - corners[0]
-        far = (body.size[0] + wp.max(body.reach, scalar(0.0))) * wp.length(edge)
+        far = (body.size[0] + wp.max(body.cutoff, scalar(0.0))) * wp.length(edge)
         for end in range(2):
             centre = contacts.end_of(end, body.pose, body.size)
             if wp.length_sq(wp.cross(edge, centre - corners[0])) > far * far:
                 continue
             for side in range(2):
                 part = FIRST_RIM + 2 * end + side
-                distance, place, normal = contacts.rim_contact(
+                distance, point, normal = contacts.rim_contact(
                     part - FIRST_RIM, key[0], corners, up, body.pose, body.size
                 )
-                if distance < body.reach:
-                    if rim_touches(data, field, body, end, key, corners, distance, place, normal, choice.slack):
-                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+                if distance < body.cutoff:
+                    if rim_touches(data, field, body, end, key, corners, distance, point, normal, choice.slack):
+                        choice = choices.consider(choice, body.cutoff, PARTS * element + part, distance, point, normal)
         return choice
 
     @wp.func
@@ -192,11 +192,11 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
             return choice
         for end in range(2):
             part = FIRST_RIM + 2 * end
-            distance, place, normal = contacts.rim_contact(2 * end, POINT, corners, up, body.pose, body.size)
-            if distance < body.reach and distance > scalar(touching) and wp.dot(normal, up) > limit:
-                if faces_rim(body, end, distance, place, normal, limit):
-                    if surface.least_beyond_neighbours(data, field, key, place, normal) >= -limit:
-                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+            distance, point, normal = contacts.rim_contact(2 * end, POINT, corners, up, body.pose, body.size)
+            if distance < body.cutoff and distance > scalar(touching) and wp.dot(normal, up) > limit:
+                if faces_rim(body, end, distance, point, normal, limit):
+                    if surface.least_beyond_neighbours(data, field, key, point, normal) >= -limit:
+                        choice = choices.consider(choice, body.cutoff, PARTS * element + part, distance, point, normal)
         return choice
 
     @wp.func
@@ -244,14 +244,14 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         corners = surface.corners_of(data, field, element)
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         part = rims.lowest_feature(rims.local_normal(body.pose, normal))
-        distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
+        distance, point, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
         half_height = wp.dot(normal, wp.transform_get_translation(body.pose) - corners[0]) - distance
         passes = bool(False)
         if distance < scalar(0.0) and distance + scalar(2.0) * half_height > scalar(0.0):
-            lowest = place + distance * normal
+            lowest = point + distance * normal
             up = wp.transform_get_translation(body.pose) - lowest
             passes = surface.beside_triangle(corners, lowest - (distance / half_height) * up)
-        result = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        result = choices.consider(choice, body.cutoff, PARTS * element + part, distance, point, normal)
         return result, distance, passes
 
     @wp.func
@@ -293,7 +293,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return out
 
     @wp.func
-    def way_out(choice: Choice, data: Data, field: Field, body: Body, extent: vec3):
+    def shortest_exit(choice: Choice, data: Data, field: Field, body: Body, extent: vec3):
         """Return the choice for a cylinder inside so deep that none of its parts has a contact.
 
         If its centre is below the surface: the triangle above the centre. Otherwise, of the triangles at which the
@@ -333,7 +333,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     def with_cylinder(choice: Choice, data: Data, field: Field, body: Body):
         """Consider all contacts of a cylinder."""
         centre = wp.transform_get_translation(body.pose)
-        room = wp.max(body.reach, scalar(0.0))
+        room = wp.max(body.cutoff, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
         if wp.static(ground == TRIANGLES):
             query = wp.bvh_query_aabb(
@@ -355,7 +355,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
                         if surface.exists(field, key):
                             choice = with_cylinder_on_element(choice, data, field, body, key)
         if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
-            choice = way_out(choice, data, field, body, extent)
+            choice = shortest_exit(choice, data, field, body, extent)
         return choice
 
     return SimpleNamespace(with_cylinder=with_cylinder)

@@ -31,7 +31,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def ellipsoid_touches(
         data: Data, field: Field, key: wp.vec3i, corners: mat33, centre: vec3,
-        least: scalar, distance: scalar, place: vec3, normal: vec3,
+        least: scalar, distance: scalar, point: vec3, normal: vec3,
     ):  # fmt: skip
         """Return whether an ellipsoid, given by its centre and smallest semi-axis, touches an element."""
         kind = key[0]
@@ -39,13 +39,13 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
             # All behind the plane, it is on the other side of a ridge or a peak.
             if distance > scalar(2.0) * wp.dot(normal, centre - corners[0]):
                 return False
-            return surface.over_triangle(corners, place + least * normal)
+            return surface.over_triangle(corners, point + least * normal)
         # Deeper than this, the contact is on the far side of the ellipsoid.
         if distance < scalar(-2.0) * least or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
         if kind == POINT:
-            return surface.least_beyond_neighbours(data, field, key, place, normal) >= -scalar(angle)
-        if not surface.between_ends(corners, place, scalar(angle) * least):
+            return surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle)
+        if not surface.between_ends(corners, point, scalar(angle) * least):
             return False
         return surface.convex_at(data, field, key, corners, normal)
 
@@ -86,11 +86,11 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """Consider a triangle in which an ellipsoid is as the exit."""
         corners = surface.corners_at(data, field, key)
         up = surface.up_at(data, field, key)
-        distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
+        distance, point, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
         if distance < scalar(0.0) and distance > found.depth:
             found.depth = distance
             feature = PARTS * surface.number_of(field, key)
-            found.rescue = choices.consider(found.choice, body.reach, feature, distance, place, normal)
+            found.rescue = choices.consider(found.choice, body.cutoff, feature, distance, point, normal)
         return found
 
     @wp.func
@@ -100,14 +100,14 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """Consider an element."""
         corners = surface.corners_at(data, field, key)
         up = surface.up_at(data, field, key)
-        distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
-        if distance < body.reach:
-            if ellipsoid_touches(data, field, key, corners, centre, least, distance, place, normal):
+        distance, point, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
+        if distance < body.cutoff:
+            if ellipsoid_touches(data, field, key, corners, centre, least, distance, point, normal):
                 feature = PARTS * surface.number_of(field, key)
-                found.choice = choices.consider(found.choice, body.reach, feature, distance, place, normal)
+                found.choice = choices.consider(found.choice, body.cutoff, feature, distance, point, normal)
             elif wp.static(ground == TRIANGLES):
                 if key[0] <= UPPER_TRIANGLE and found.choice.stage == 0:
-                    if wp.length_sq(surface.nearest_place(in_unit_ball(corners, body), vec3())) < scalar(1.0):
+                    if wp.length_sq(surface.nearest_point(in_unit_ball(corners, body), vec3())) < scalar(1.0):
                         found = with_rescue(found, data, field, body, key)
             elif key[0] > UPPER_TRIANGLE and found.choice.stage == 0 and enters(corners, body):
                 for kind in range(UPPER_TRIANGLE + 1):
@@ -128,15 +128,15 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if under >= 0:
             corners = surface.corners_of(data, field, under)
             up = surface.up_of(data, field, under)
-            distance, place, normal = contacts.ellipsoid_contact(under % KINDS, corners, up, body.pose, body.size)
+            distance, point, normal = contacts.ellipsoid_contact(under % KINDS, corners, up, body.pose, body.size)
             if wp.dot(normal, centre - corners[0]) < scalar(0.0):
-                return choices.consider(choice, body.reach, PARTS * under, distance, place, normal)
+                return choices.consider(choice, body.cutoff, PARTS * under, distance, point, normal)
         least = wp.min(body.size[0], wp.min(body.size[1], body.size[2]))
         found = Found()
         found.choice = choice
         found.rescue = choice
         found.depth = scalar(-1.0e30)
-        room = wp.max(body.reach, scalar(0.0))
+        room = wp.max(body.cutoff, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
         if wp.static(ground == TRIANGLES):
             query = wp.bvh_query_aabb(

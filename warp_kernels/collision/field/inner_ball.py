@@ -20,7 +20,7 @@ from warp_kernels.types import warp_types
 # Feature id of such a contact: this minus the index of the triangle; -1 is none.
 FIRST_BALL = -2
 # Radius of the ball in this contact, in radii of the inner ball: ends of long bodies are further through the wall.
-NEAR = 2.0
+SCALE = 2.0
 # Penetration, in radii of the inner ball, up to which no wall counts as through a body.
 SHALLOW = 0.0005
 
@@ -47,36 +47,36 @@ def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def plane_of(data: Triangles, field: Field, triangle: int):
-        """Return a triangle's unit normal, and a place on its plane."""
+        """Return a triangle's unit normal, and a point on its plane."""
         corners = mesh.corners_at(data, field, mesh.key_at(field, triangle))
         return wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0])), corners[0]
 
     @wp.func
     def has_behind(data: Triangles, field: Field, element: int, centre: vec3):
-        """Return whether an element is a triangle that has a place behind it."""
+        """Return whether an element is a triangle that has a point behind it."""
         if element % KINDS > UPPER_TRIANGLE:
             return False
-        normal, place = plane_of(data, field, element // KINDS)
-        return wp.dot(normal, centre - place) < zero
+        normal, point = plane_of(data, field, element // KINDS)
+        return wp.dot(normal, centre - point) < zero
 
     @wp.func
     def wall_before(data: Triangles, field: Field, centre: vec3, radius: scalar):
-        """Return the triangle nearest to a place in front of it, -1 where none is within the ball."""
-        triangle = mesh.triangle_at(data, field, centre, scalar(NEAR) * radius)
+        """Return the triangle nearest to a point in front of it, -1 where none is within the ball."""
+        triangle = mesh.triangle_at(data, field, centre, scalar(SCALE) * radius)
         if triangle >= 0:
             triangle = triangle // KINDS
-            normal, place = plane_of(data, field, triangle)
-            if wp.dot(normal, centre - place) <= zero:
+            normal, point = plane_of(data, field, triangle)
+            if wp.dot(normal, centre - point) <= zero:
                 triangle = -1
         return triangle
 
     @wp.func
     def faces_away(data: Triangles, field: Field, element: int, wall: int, centre: vec3):
-        """Return whether an element is a triangle that has a place behind it, and another side than a wall."""
+        """Return whether an element is a triangle that has a point behind it, and another side than a wall."""
         if not has_behind(data, field, element, centre):
             return False
-        normal, _place = plane_of(data, field, element // KINDS)
-        front, _front_place = plane_of(data, field, wall)
+        normal, _point = plane_of(data, field, element // KINDS)
+        front, _front_point = plane_of(data, field, wall)
         return wp.dot(normal, front) < zero
 
     @wp.func
@@ -87,9 +87,9 @@ def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
         """Return distance, point midway between the surfaces and normal of a body's ball and the plane of a triangle."""
         field = mesh.field_of(geometries, b, size_b, data, world)
         centre = centre_in_mesh(geometries, packed, a, size_a, pose_a, pose_b)
-        upward, place = plane_of(data, field, FIRST_BALL - feature)
-        radius = scalar(NEAR) * balls.ball_radius(geometries, packed, a, size_a)
-        distance = wp.dot(upward, centre - place) - radius
+        upward, on_plane = plane_of(data, field, FIRST_BALL - feature)
+        radius = scalar(SCALE) * balls.ball_radius(geometries, packed, a, size_a)
+        distance = wp.dot(upward, centre - on_plane) - radius
         point = wp.transform_point(pose_b, centre - (radius + half * distance) * upward)
         return distance, point, -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
 

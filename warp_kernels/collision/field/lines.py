@@ -53,21 +53,21 @@ def line_functions(scalar: Any) -> SimpleNamespace:
         """
         a = corners[0]
         distance = scalar(0.0)
-        place = vec3()
+        point = vec3()
         normal = vec3()
         if kind <= UPPER_TRIANGLE:
             normal = unit(wp.cross(corners[1] - a, corners[2] - a))
             distance = wp.dot(normal, centre - a)
-            place = centre - distance * normal
+            point = centre - distance * normal
         else:
-            place = a
+            point = a
             if kind != POINT:
                 edge = corners[1] - a
-                place = a + (wp.dot(centre - a, edge) / wp.dot(edge, edge)) * edge
-            delta = centre - place
+                point = a + (wp.dot(centre - a, edge) / wp.dot(edge, edge)) * edge
+            delta = centre - point
             normal = unit(delta)
             distance = wp.dot(normal, delta)
-        return distance - radius, place, normal
+        return distance - radius, point, normal
 
     @wp.func
     def line_contact(start: vec3, edge: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
@@ -78,18 +78,18 @@ def line_functions(scalar: Any) -> SimpleNamespace:
         normal = unit(upward(across, up))
         delta = centre - start
         distance = wp.dot(normal, delta)
-        place = start
+        point = start
         square = wp.dot(across, across)
         if square > scalar(1.0e-24):
-            place = start + (wp.dot(wp.cross(delta, axis), across) / square) * edge
-        return distance - radius, place, normal
+            point = start + (wp.dot(wp.cross(delta, axis), across) / square) * edge
+        return distance - radius, point, normal
 
     @wp.func
-    def point_contact(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
+    def point_contact(point: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """Return the contact of the same line over a point of the field."""
-        delta = centre + wp.dot(place - centre, axis) * axis - place
+        delta = centre + wp.dot(point - centre, axis) * axis - point
         normal = unit(upward(delta, up))
-        return wp.dot(normal, delta) - radius, place, normal
+        return wp.dot(normal, delta) - radius, point, normal
 
     return SimpleNamespace(
         parallel_sine_squared=parallel_sine_squared,
@@ -200,13 +200,13 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
         return distance, start + wp.dot(delta, edge) * edge, normal
 
     @wp.func
-    def rim_over_point(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
+    def rim_over_point(point: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """Return the same for the point of a rim that is nearest to a point of the field outside the cylinder."""
-        across = place - centre
+        across = point - centre
         outward = lines.unit(across - wp.dot(across, axis) * axis)
         delta = radius * outward - across
         normal = lines.unit(lines.upward(delta, up))
-        return wp.dot(normal, delta), place, normal
+        return wp.dot(normal, delta), point, normal
 
     return SimpleNamespace(
         crossing_direction=crossing_direction, rim_contact=rim_contact, rim_over_point=rim_over_point

@@ -64,28 +64,28 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return wp.dot(normal, centre - corners[0]) >= scalar(0.0) and beside_triangle(corners, centre)
 
     @wp.func
-    def nearest_on_triangle(data: Data, field: Field, corners: mat33, point: vec3, distance: scalar, place: vec3):
+    def nearest_on_triangle(data: Data, field: Field, corners: mat33, point: vec3, distance: scalar, foot: vec3):
         """Return whether the plane of the triangle under a point is as far from it as the surface is, or further.
 
-        place: the foot of the point on the plane, which may be past the triangle: in the ground beyond a concave edge,
+        foot: the foot of the point on the plane, which may be past the triangle: in the ground beyond a concave edge,
         in the air beyond a convex one.
         """
         if distance < scalar(touching) or beside_triangle(corners, point):
             return True
-        return not elements.above_ground(data, field, place)
+        return not elements.above_ground(data, field, foot)
 
     @wp.func
-    def between_ends(corners: mat33, place: vec3, slack: scalar):
+    def between_ends(corners: mat33, point: vec3, slack: scalar):
         """Return whether a point on an edge's line lies on the edge, or no further beyond it than the slack."""
         edge = corners[1] - corners[0]
         length = wp.length(edge)
-        along = wp.dot(place - corners[0], edge) / length
+        along = wp.dot(point - corners[0], edge) / length
         return along >= -slack and along <= length + slack
 
     @wp.func
     def nearest_on_element(
         data: Data, field: Field, key: wp.vec3i, corners: mat33, point: vec3,
-        place: vec3, normal: vec3,
+        foot: vec3, normal: vec3,
     ):  # fmt: skip
         """Return whether the distance of a point above the surface has a local minimum on an element, at a given point
         there.
@@ -95,10 +95,10 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if kind <= UPPER_TRIANGLE:
             result = over_triangle(corners, point)
         elif kind == POINT:
-            if elements.least_beyond_neighbours(data, field, key, place, normal) <= scalar(angle):
+            if elements.least_beyond_neighbours(data, field, key, foot, normal) <= scalar(angle):
                 result = False
         else:
-            if not between_ends(corners, place, scalar(angle) * wp.length(point - place)):
+            if not between_ends(corners, foot, scalar(angle) * wp.length(point - foot)):
                 result = False
             for side in range(2):
                 if elements.beyond_side(data, field, key, side, corners, normal) <= scalar(angle):
@@ -146,7 +146,7 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def crosses(
-        corners: mat33, axis: vec3, half_length: scalar, start: vec3, distance: scalar, place: vec3, on_body: vec3
+        corners: mat33, axis: vec3, half_length: scalar, start: vec3, distance: scalar, point: vec3, on_body: vec3
     ):
         """Return whether two non-parallel lines are nearest within an edge and within a body's segment about start."""
         edge = corners[1] - corners[0]
@@ -154,7 +154,7 @@ def surface_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if wp.length_sq(across) <= least_sine_squared(distance, scalar(touching)) * wp.length_sq(edge):
             return False
         slack = scalar(angle) * half_length
-        return between_ends(corners, place, slack) and wp.abs(wp.dot(on_body - start, axis)) <= half_length + slack
+        return between_ends(corners, point, slack) and wp.abs(wp.dot(on_body - start, axis)) <= half_length + slack
 
     @wp.func
     def number_of(field: Field, key: wp.vec3i):

@@ -135,12 +135,12 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     ):  # fmt: skip
         """Return the motion of the body over the field in a step at its present rate, in the field's frame."""
         centre = wp.transform_get_translation(pose_a)
-        way = touch.way_of(motion_a, start_a, pose_a, centre, offset_a)
-        way -= touch.way_of(motion_b, start_b, pose_b, centre, offset_b)
+        displacement = touch.displacement_of(motion_a, start_a, pose_a, centre, offset_a)
+        displacement -= touch.displacement_of(motion_b, start_b, pose_b, centre, offset_b)
         q = wp.transform_get_rotation(pose_b)
         drift = Drift()
         drift.centre = wp.quat_rotate_inv(q, centre - wp.transform_get_translation(pose_b))
-        drift.way = wp.quat_rotate_inv(q, way)
+        drift.displacement = wp.quat_rotate_inv(q, displacement)
         drift.turn = wp.quat_rotate_inv(q, sp.angular(motion_a) - sp.angular(motion_b))
         drift.slop = slop
         return drift
@@ -149,7 +149,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     def touch_time(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
         start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
-        motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
+        motion_b: spatial, offset_a: vec3, offset_b: vec3, cutoff: scalar, margin: scalar,
     ):  # fmt: skip
         """Return the fraction of the step at which the contacts of a body and a field are, and the feature that touches
         then.
@@ -160,9 +160,9 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         search.stage = START
         search.sunk = never
         search.lead = -1
-        slop = scalar(SLOP) * reach
-        way = reach - margin
-        if way <= slop:
+        slop = scalar(SLOP) * cutoff
+        approach = cutoff - margin
+        if approach <= slop:
             search.stage = DONE
         count = wp.int32(0)
         while search.stage != DONE:
@@ -170,11 +170,11 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             pose_a = touch.moved(start_a, time * motion_a, offset_a)
             pose_b = touch.moved(start_b, time * motion_b, offset_b)
             drift = drift_of(pose_a, pose_b, start_a, start_b, motion_a, motion_b, offset_a, offset_b, slop)
-            near = wp.max(one - time, zero) * way + slop
+            within = wp.max(one - time, zero) * approach + slop
             feature, distance, closing = soonest(
-                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, near, drift
+                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, within, drift
             )
-            search = advance(search, feature, distance, closing, slop, way > margin)
+            search = advance(search, feature, distance, closing, slop, approach > margin)
             count += 1
             if count > MAX_EVALUATIONS and search.stage != DONE:
                 search.stage = DONE
@@ -188,23 +188,23 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     def touching_features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
         start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
-        motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
+        motion_b: spatial, offset_a: vec3, offset_b: vec3, cutoff: scalar, margin: scalar,
     ):  # fmt: skip
         """Return up to four features of a body and a field, which of the four touches, the fraction of the step at
         which they are, and the least distance.
         """
         time, lead = touch_time(
             geometries, packed, a, b, start_a, size_a, start_b, size_b, data, world, motion_a, motion_b, offset_a,
-            offset_b, reach, margin,
+            offset_b, cutoff, margin,
         )  # fmt: skip
         pose_a = start_a
         pose_b = start_b
         if time > zero:
             pose_a = touch.moved(start_a, time * motion_a, offset_a)
             pose_b = touch.moved(start_b, time * motion_b, offset_b)
-        fast = reach - margin > margin
+        fast = cutoff - margin > margin
         features, least = features_of(
-            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, reach, lead, fast
+            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, cutoff, lead, fast
         )
         nearest = wp.int32(0)
         for k in range(4):

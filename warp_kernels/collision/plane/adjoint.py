@@ -184,7 +184,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
         add_origin_bar(link_a, reference, geometries.link_tree, plane_bar, world, origin_bar)
         add_origin_bar(link_b, reference, geometries.link_tree, centre_bar, world, origin_bar)
-        place = vec3()
+        position = vec3()
         normal_bar = vec3()
         turn = vec3()  # of b's axes
         placed = geometry_placement_bar.shape[0] > 0
@@ -198,13 +198,13 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         if link_a >= 0 or placed:
             if mujoco_pyramids != 1:
                 normal_bar, _frame_bar = wp.grad(frame_power)(normal, contacts_bar.frame[slot, world])
-            place = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
+            position = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
             offset = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-            normal_bar += distance_bar * (centre - place - offset) - depth * point_bar
+            normal_bar += distance_bar * (centre - position - offset) - depth * point_bar
             normal_turn = wp.cross(normal, normal_bar)
             if link_a >= 0:
                 link_pose = pose[link_a, world]
-                arm = place - wp.transform_get_translation(link_pose)
+                arm = position - wp.transform_get_translation(link_pose)
                 bar = quaternion_bar(wp.cross(arm, plane_bar) + normal_turn, wp.transform_get_rotation(link_pose))
                 wp.atomic_add(pose_bar, link_a, world, transform(plane_bar, bar))
             if placed:
@@ -225,7 +225,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
             local_bar = wp.quat_rotate_inv(q, centre_bar)
             radius_bar = -wp.dot(point_bar, normal) - distance_bar
-            size_bar = wp.cw_mul(on_plane.place_slope(geometries, b, slots.feature[slot, world]), local_bar)
+            size_bar = wp.cw_mul(on_plane.point_slope(geometries, b, slots.feature[slot, world]), local_bar)
             if geometries.type[b] == CAPSULE:
                 size_bar = vec3(radius_bar, size_bar[2], zero)
             elif geometries.type[b] == SPHERE:

@@ -89,13 +89,13 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         first = scalar(-1.0)
         last = scalar(one)
         for axis in range(3):
-            way = end[axis] - start[axis]
-            if way == zero:
+            travel = end[axis] - start[axis]
+            if travel == zero:
                 if wp.abs(start[axis]) > extents[axis]:
                     first = scalar(2.0)
             else:
-                one_side = (-extents[axis] - start[axis]) / way
-                other_side = (extents[axis] - start[axis]) / way
+                one_side = (-extents[axis] - start[axis]) / travel
+                other_side = (extents[axis] - start[axis]) / travel
                 first = wp.max(first, wp.min(one_side, other_side))
                 last = wp.min(last, wp.max(one_side, other_side))
         return first >= zero and first <= last
@@ -116,16 +116,16 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         """
         centre = wp.transform_point(ball_pose, ball_centre(geometries, packed, ball, ball_size))
         radius = ball_radius(geometries, packed, ball, ball_size)
-        way = sp.point_velocity(ball_motion, centre - ball_offset)
-        way -= sp.point_velocity(other_motion, centre - other_offset)
-        length = wp.length(way)
+        displacement = sp.point_velocity(ball_motion, centre - ball_offset)
+        displacement -= sp.point_velocity(other_motion, centre - other_offset)
+        length = wp.length(displacement)
         if length == zero or (length < radius and not spins(ball_motion, other_motion)):
             return False
-        way = (one + radius / length) * way
-        place, extents = box_around(geometries, packed, other, other_size)
+        displacement = (one + radius / length) * displacement
+        box_centre, extents = box_around(geometries, packed, other, other_size)
         turn = wp.transform_get_rotation(other_pose)
-        start = wp.quat_rotate_inv(turn, centre - wp.transform_point(other_pose, place))
-        return enters(start, start + wp.quat_rotate_inv(turn, way), extents)
+        start = wp.quat_rotate_inv(turn, centre - wp.transform_point(other_pose, box_centre))
+        return enters(start, start + wp.quat_rotate_inv(turn, displacement), extents)
 
     @wp.func
     def is_needed(
@@ -154,18 +154,18 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
     ):  # fmt: skip
         """Return the distance and point of the larger ball's contact with the plane of the other shape's contact."""
         gap = distance
-        place = point
+        midpoint = point
         if side_of_ball(geometries, packed, a, b, size_a, size_b) == OF_A:
             centre = wp.transform_point(pose_a, ball_centre(geometries, packed, a, size_a))
             radius = ball_radius(geometries, packed, a, size_a)
             gap = wp.dot(normal, point - centre) + half * distance - radius
-            place = centre + (radius + half * gap) * normal
+            midpoint = centre + (radius + half * gap) * normal
         else:
             centre_b = wp.transform_point(pose_b, ball_centre(geometries, packed, b, size_b))
             radius_b = ball_radius(geometries, packed, b, size_b)
             gap = wp.dot(normal, centre_b - point) + half * distance - radius_b
-            place = centre_b - (radius_b + half * gap) * normal
-        return gap, place
+            midpoint = centre_b - (radius_b + half * gap) * normal
+        return gap, midpoint
 
     @wp.func
     def is_before(
@@ -173,7 +173,7 @@ def inner_ball_functions(scalar: Any) -> SimpleNamespace:
         pose_b: transform, distance: scalar, point: vec3, normal: vec3,
     ):  # fmt: skip
         """Return whether the centre of the larger ball is on its own side of that plane."""
-        gap, _place = ball_contact(
+        gap, _midpoint = ball_contact(
             geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
         )  # fmt: skip
         radius_a = ball_radius(geometries, packed, a, size_a)

@@ -61,7 +61,7 @@ def slot_functions(scalar: Any) -> SimpleNamespace:
 
 
 # Stages of the search: purpose of the evaluation at the present time.
-START, APPROACH, LOOK_AHEAD, PLACE, DONE = range(5)
+START, APPROACH, LOOK_AHEAD, GENERATE, DONE = range(5)
 MAX_EVALUATIONS = 24
 # Negligible penetration, as a share of the distance within which contacts are searched: resting bodies penetrate less.
 SLOP = 1.0e-3
@@ -89,7 +89,7 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         return transform(centre + sp.point_velocity(motion, centre - offset), turn * wp.transform_get_rotation(pose))
 
     @wp.func
-    def way_of(motion: spatial, start: transform, pose: transform, point: vec3, offset: vec3):
+    def displacement_of(motion: spatial, start: transform, pose: transform, point: vec3, offset: vec3):
         """Return the displacement in a whole step of the material point that is at ``point`` once a geometry came from
         start to pose.
         """
@@ -118,9 +118,9 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         """
         gone_a = wp.transform_get_translation(pose_a) - wp.transform_get_translation(start_a)
         gone_b = wp.transform_get_translation(pose_b) - wp.transform_get_translation(start_b)
-        way = sp.point_velocity(motion_b, point - gone_b - offset_b)
-        way -= sp.point_velocity(motion_a, point - gone_a - offset_a)
-        return point - scalar(0.5) * (gone_a + gone_b), gone_a - gone_b, distance - wp.dot(normal, way)
+        displacement = sp.point_velocity(motion_b, point - gone_b - offset_b)
+        displacement -= sp.point_velocity(motion_a, point - gone_a - offset_a)
+        return point - scalar(0.5) * (gone_a + gone_b), gone_a - gone_b, distance - wp.dot(normal, displacement)
 
     @wp.func
     def after_approach(count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):
@@ -129,13 +129,13 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         """
         stage = int(APPROACH)
         if count > MAX_EVALUATIONS:
-            stage = PLACE
+            stage = GENERATE
             time = touch
         elif distance < -slop:
             # They turned into each other.
             time = scalar(0.5) * (touch + time)
         elif not closing > zero:
-            stage = PLACE
+            stage = GENERATE
             time = one
         elif wp.abs(distance) <= arrived * slop or (time == zero and distance < zero):
             # If they penetrate at present they touch now, and not before.
@@ -147,7 +147,7 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
                 touch = time
             time = wp.max(time + distance / closing, zero)
             if time >= one:
-                stage = PLACE
+                stage = GENERATE
                 time = one
         return stage, time, touch
 
@@ -156,18 +156,18 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         """Return the next stage, its time of evaluation, and a time before the touch, all as fractions of the step.
 
         distance: of the pair, moved to ``time``. closing: its decrease in a whole step at this rate. The last
-        evaluation, at PLACE, is where the contacts are.
+        evaluation, at GENERATE, is where the contacts are.
         """
         following = int(DONE)
         if stage == START or stage == APPROACH:
             if stage == APPROACH or (distance >= -slop and closing > wp.max(distance, slop)):
                 following, time, touch = after_approach(count, time, touch, distance, closing, slop)
         elif stage == LOOK_AHEAD:
-            following = PLACE
+            following = GENERATE
             time = one
             # A body that only slides along the other doesn't sink in.
             if distance < -slop:
                 time = touch
         return following, time, touch
 
-    return SimpleNamespace(moved=moved, taken_back=taken_back, way_of=way_of, advance=advance)
+    return SimpleNamespace(moved=moved, taken_back=taken_back, displacement_of=displacement_of, advance=advance)

@@ -107,9 +107,9 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
         return least
 
     @wp.func
-    def triangle_at(data: Data, field: Field, place: vec3, depth: scalar):
+    def triangle_at(data: Data, field: Field, point: vec3, depth: scalar):
         """Return the triangle over or under a point, as an element, however deep; -1 outside the field's extent."""
-        return grid.triangle_below(field.shape, field.size, place[0], place[1])
+        return grid.triangle_below(field.shape, field.size, point[0], point[1])
 
     @wp.func
     def rows_and_columns(field: Field, centre: vec3, extent: vec3):
@@ -147,13 +147,13 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
         return beyond_side(data, field, key, 1, corners, normal) > scalar(angle)
 
     @wp.func
-    def above_ground(data: Data, field: Field, place: vec3):
+    def above_ground(data: Data, field: Field, point: vec3):
         """Return whether a point lies above the surface, or beyond its border."""
-        under = grid.triangle_below(field.shape, field.size, place[0], place[1])
+        under = grid.triangle_below(field.shape, field.size, point[0], point[1])
         if under < 0:
             return True
         other = corners_of(data, field, under)
-        return wp.dot(wp.cross(other[1] - other[0], other[2] - other[0]), place - other[0]) > scalar(0.0)
+        return wp.dot(wp.cross(other[1] - other[0], other[2] - other[0]), point - other[0]) > scalar(0.0)
 
     @wp.func
     def exists(field: Field, key: wp.vec3i):

@@ -149,7 +149,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         return wp.vec3(wp.float32(high[0] + room), wp.float32(high[1] + room), wp.float32(high[2] + room))
 
     @wp.func
-    def nearest_place(corners: mat33, p: vec3):
+    def nearest_point(corners: mat33, p: vec3):
         """Return the point of a triangle closest to another point (Ericson 2005, 5.1.5)."""
         a = corners[0]
         ab = corners[1] - a
@@ -179,19 +179,19 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         return a + (vb * share) * ab + (vc * share) * ac
 
     @wp.func
-    def past_border(data: Data, field: Field, triangle: int, corners: mat33, place: vec3):
+    def past_border(data: Data, field: Field, triangle: int, corners: mat33, point: vec3):
         """Return whether a point lies beyond a border edge of a triangle."""
         borders = data.beside[field.extent[0] + triangle][0]
         normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
         for k in range(3):
             if (borders >> k) % 2 == 1:
                 inward = wp.cross(normal, corners[(k + 1) % 3] - corners[k])
-                if wp.dot(inward, place - corners[k]) < zero:
+                if wp.dot(inward, point - corners[k]) < zero:
                     return True
         return False
 
     @wp.func
-    def triangle_at(data: Data, field: Field, place: vec3, depth: scalar):
+    def triangle_at(data: Data, field: Field, point: vec3, depth: scalar):
         """Return the triangle nearest to a point, as an element, if it is nearer than the depth; otherwise -1, and -1
         beyond a border.
 
@@ -202,21 +202,21 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         facing = zero
         found = wp.int32(-1)
         extent = vec3(depth, depth, depth)
-        query = wp.bvh_query_aabb(field.bvh, box_low(field, place, extent), box_high(field, place, extent))
+        query = wp.bvh_query_aabb(field.bvh, box_low(field, point, extent), box_high(field, point, extent))
         triangle = wp.int32(0)
         while wp.bvh_query_next(query, triangle):
             corners = corners_with(data, field, triangle)
-            way = place - nearest_place(corners, place)
-            square = wp.length_sq(way)
+            offset = point - nearest_point(corners, point)
+            square = wp.length_sq(offset)
             if square <= (one + scalar(EQUALLY_NEAR)) * least:
                 normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-                towards = wp.abs(wp.dot(normal, way))
+                towards = wp.abs(wp.dot(normal, offset))
                 if square < (one - scalar(EQUALLY_NEAR)) * least or found < 0 or towards > facing:
                     facing = towards
                     found = wp.int32(triangle)
                     least = wp.min(least, square)
         if found >= 0:
-            if past_border(data, field, found, corners_with(data, field, found), place):
+            if past_border(data, field, found, corners_with(data, field, found), point):
                 return -1
             return KINDS * found
         return -1
@@ -229,9 +229,9 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         below = wp.dot(normal, end - corners[0])
         if above < zero or below >= zero:
             return False
-        place = start + (above / (above - below)) * (end - start)
+        point = start + (above / (above - below)) * (end - start)
         for k in range(3):
-            if wp.dot(wp.cross(normal, corners[(k + 1) % 3] - corners[k]), place - corners[k]) < zero:
+            if wp.dot(wp.cross(normal, corners[(k + 1) % 3] - corners[k]), point - corners[k]) < zero:
                 return False
         return True
 
@@ -241,7 +241,7 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         return True
 
     @wp.func
-    def above_ground(data: Data, field: Field, place: vec3):
+    def above_ground(data: Data, field: Field, point: vec3):
         """Return false: points past a triangle say nothing about its neighbours."""
         return True
 
@@ -249,5 +249,5 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         Data=Data, Field=Field, field_of=field_of, number_at=number_at, key_at=key_at, key_of=key_of,
         corners_of=corners_of, corners_at=corners_at, up_of=up_of, up_at=up_at, beyond_side=beyond_side,
         least_beyond_neighbours=least_beyond_neighbours, triangle_at=triangle_at, box_low=box_low, box_high=box_high,
-        nearest_place=nearest_place, pierced=pierced, folded=folded, above_ground=above_ground,
+        nearest_point=nearest_point, pierced=pierced, folded=folded, above_ground=above_ground,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Box or convex mesh over a heightfield, and the part of the field within its reach."""
+"""Box or convex mesh over a heightfield, and the part of the field within its contact distance."""
 
 import functools
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
     surface = surface_functions(scalar, ground)
     hulls = hull_contact_functions(scalar, ground)
     Data, Field, Ranges = surface.Data, surface.Field, hulls.Ranges
-    places = wp.array(dtype=vec3)
+    points = wp.array(dtype=vec3)
 
     @wp.struct
     class Hull:
@@ -34,16 +34,16 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
     class Bounds:
         """Reach of a hull.
 
-        ``low`` and ``high``: the box around the hull in its own frame, the reach added. ``bottom``: the lowest z of the
+        ``low`` and ``high``: the box around the hull in its own frame, the cutoff added. ``bottom``: the lowest z of the
         field that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field
-        there. Of a mesh: ``top`` is below ``bottom`` if no triangle is within reach. ``middle`` and ``extent``: the box
-        around the hull in the field's frame, the reach added; ``depth``: maximum depth at which a vertex inside a mesh
+        there. Of a mesh: ``top`` is below ``bottom`` if no triangle is within the cutoff. ``middle`` and ``extent``: the box
+        around the hull in the field's frame, the cutoff added; ``depth``: maximum depth at which a vertex inside a mesh
         is found.
         """
 
         low: vec3
         high: vec3
-        reach: scalar
+        cutoff: scalar
         room: scalar
         bottom: scalar
         around: wp.vec4i
@@ -61,7 +61,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return hull
 
     @wp.func
-    def radius_of(extent: wp.vec4i, scale: vec3, vertices: places):
+    def radius_of(extent: wp.vec4i, scale: vec3, vertices: points):
         """Return the distance of the farthest vertex from the hull's origin."""
         square = scalar(0.0)
         for code in range(extent[1]):
@@ -69,7 +69,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return wp.sqrt(square)
 
     @wp.func
-    def bounds_of(data: Data, field: Field, hull: Hull, vertices: places, reach: scalar):
+    def bounds_of(data: Data, field: Field, hull: Hull, vertices: points, cutoff: scalar):
         low = vec3(scalar(1.0e30), scalar(1.0e30), scalar(1.0e30))
         high = -low
         field_low = low
@@ -81,12 +81,12 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
             v = wp.transform_point(hull.pose, v)
             field_low = wp.min(field_low, v)
             field_high = wp.max(field_high, v)
-        room = wp.max(reach, scalar(0.0))
+        room = wp.max(cutoff, scalar(0.0))
         around = vec3(room, room, room)
         bounds = Bounds()
         bounds.low = low - around
         bounds.high = high + around
-        bounds.reach = reach
+        bounds.cutoff = cutoff
         bounds.room = room
         bounds.bottom = field_low[2] - room
         middle = scalar(0.5) * (field_low + field_high)

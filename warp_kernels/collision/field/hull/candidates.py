@@ -43,7 +43,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
     Choice, Drift = choices.Choice, choices.Drift
 
     @wp.func
-    def best_place(
+    def best_point(
         choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
         packed: PackedShapes,
     ):  # fmt: skip
@@ -67,7 +67,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     else:
                         choice = crossings.with_edges(choice, data, field, hull, bounds, packed, key)
             if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
-                choice = inside.way_out(choice, data, field, hull, bounds, packed)
+                choice = inside.shortest_exit(choice, data, field, hull, bounds, packed)
         else:
             for row in range(bounds.around[0], bounds.around[1] + 1):
                 for column in range(bounds.around[2], bounds.around[3] + 1):
@@ -84,27 +84,27 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def soonest(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
+        pose_b: transform, size_b: vec3, data: Data, world: int, cutoff: scalar, drift: Drift,
     ):  # fmt: skip
-        """Return the feature within reach that touches first, -1 for none, its distance, and the decrease of that in a
+        """Return the feature within the cutoff that touches first, -1 for none, its distance, and the decrease of that in a
         step.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
         field = surface.field_of(geometries, b, size_b, data, world)
-        bounds = bodies.bounds_of(data, field, hull, packed.vertices, reach)
+        bounds = bodies.bounds_of(data, field, hull, packed.vertices, cutoff)
         choice = choices.soonest(drift)
         if bounds.top >= bounds.bottom:
-            choice = best_place(choice, data, field, hull, bounds, packed)
-        return choice.feature, choice.place[0], choice.place[1]
+            choice = best_point(choice, data, field, hull, bounds, packed)
+        return choice.feature, choice.point[0], choice.point[1]
 
     @wp.func
     def features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, lead: int,
+        pose_b: transform, size_b: vec3, data: Data, world: int, cutoff: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
-        """Return up to four features within reach in ascending order, with -1 for missing ones, and the least distance.
+        """Return up to four features within the cutoff in ascending order, with -1 for missing ones, and the least distance.
 
         The deepest, then those that span most area, seen from above. lead: a feature that is always one of them, or -1.
         fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
@@ -112,21 +112,21 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
         field = surface.field_of(geometries, b, size_b, data, world)
-        bounds = bodies.bounds_of(data, field, hull, packed.vertices, reach)
+        bounds = bodies.bounds_of(data, field, hull, packed.vertices, cutoff)
         found = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)
         if bounds.top < bounds.bottom:
             return found, deepest
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, hull, bounds, packed)
+            choice = best_point(choices.in_stage(stage, chosen, deepest, fast), data, field, hull, bounds, packed)
             if choice.feature < 0:
                 return choices.with_lead(found, stage, lead), deepest
             found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
-                chosen[stage] = choice.place
+                chosen[stage] = choice.point
         return choices.with_lead(found, 4, lead), deepest
 
     @wp.func

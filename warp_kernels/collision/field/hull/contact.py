@@ -119,22 +119,22 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         corners.
         """
         distance = scalar(0.0)
-        place = corners[0]
+        point = corners[0]
         normal = vec3()
         p0 = wp.transform_point(pose, v0)
         if codes[1] < 0:
-            distance, place, normal = lines.ball_contact(kind, corners, p0, scalar(0.0))
+            distance, point, normal = lines.ball_contact(kind, corners, p0, scalar(0.0))
         elif codes[2] >= 0:
             outward = lines.unit(wp.cross(v1 - v0, v2 - v0))
             normal = -wp.quat_rotate(wp.transform_get_rotation(pose), outward)
-            distance = wp.dot(normal, p0 - place)
+            distance = wp.dot(normal, p0 - point)
         else:
             along = lines.unit(wp.transform_point(pose, v1) - p0)
             if kind == POINT:
-                distance, place, normal = lines.point_contact(place, up, p0, along, scalar(0.0))
+                distance, point, normal = lines.point_contact(point, up, p0, along, scalar(0.0))
             else:
-                distance, place, normal = lines.line_contact(place, corners[1] - place, up, p0, along, scalar(0.0))
-        return distance, place, normal
+                distance, point, normal = lines.line_contact(point, corners[1] - point, up, p0, along, scalar(0.0))
+        return distance, point, normal
 
     @wp.func
     def field_hull_contact(
@@ -150,7 +150,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         element = element_of(ranges, feature)
         field = surface.field_of(geometries, b, size_b, data, world)
         corners = surface.corners_of(data, field, element)
-        distance, place, upward = hull_contact(
+        distance, point, upward = hull_contact(
             element % KINDS,
             corners,
             surface.up_of(data, field, element),
@@ -161,7 +161,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
             vertex(ranges, size_a, packed.vertices, codes[2]),
         )
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
-        return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal
+        return distance, wp.transform_point(pose_b, point + (scalar(0.5) * distance) * upward), normal
 
     return SimpleNamespace(
         Ranges=Ranges,

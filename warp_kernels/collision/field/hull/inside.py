@@ -52,9 +52,9 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
         first = scalar(0.0)
         last = scalar(1.0)
         for face in range(hull.ranges.num_faces):
-            normal, place = points.face_plane(hull, packed, face)
-            before = wp.dot(normal, start - place)
-            after = wp.dot(normal, end - place)
+            normal, point = points.face_plane(hull, packed, face)
+            before = wp.dot(normal, start - point)
+            after = wp.dot(normal, end - point)
             if before >= scalar(0.0) and after >= scalar(0.0):
                 return False
             if before >= scalar(0.0):
@@ -80,7 +80,7 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return False
 
     @wp.func
-    def way_out(choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds, packed: PackedShapes):
+    def shortest_exit(choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds, packed: PackedShapes):
         """Return the triangle, of those that overlap the hull, behind which its deepest vertex is least deep."""
         result = choice
         if wp.static(ground == TRIANGLES):
@@ -96,14 +96,14 @@ def hull_inside_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     hull, packed, lines.unit(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
                 )
                 vertex = wp.transform_point(hull.pose, hulls.vertex(hull.ranges, hull.scale, packed.vertices, code))
-                distance, place, normal = lines.ball_contact(LOWER_TRIANGLE, corners, vertex, scalar(0.0))
+                distance, point, normal = lines.ball_contact(LOWER_TRIANGLE, corners, vertex, scalar(0.0))
                 if distance < scalar(0.0) and distance > shallowest:
                     if overlaps(hull, packed, corners):
                         shallowest = distance
                         feature = hulls.number_of_parts(hull.ranges) * triangle + hulls.vertex_part(
                             code, LOWER_TRIANGLE
                         )
-                        result = choices.consider(choice, bounds.reach, feature, distance, place, normal)
+                        result = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return result
 
-    return SimpleNamespace(way_out=way_out)
+    return SimpleNamespace(shortest_exit=shortest_exit)

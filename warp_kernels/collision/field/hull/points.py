@@ -46,12 +46,12 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if surface.number_of(field, key) == under:
             return choice
         corners = surface.corners_at(data, field, key)
-        distance, place, normal = lines.ball_contact(key[0], corners, vertex, scalar(0.0))
-        if distance < bounds.reach and (key[0] <= UPPER_TRIANGLE or distance > scalar(touching)):
-            if surface.nearest_on_element(data, field, key, corners, vertex, place, normal):
+        distance, point, normal = lines.ball_contact(key[0], corners, vertex, scalar(0.0))
+        if distance < bounds.cutoff and (key[0] <= UPPER_TRIANGLE or distance > scalar(touching)):
+            if surface.nearest_on_element(data, field, key, corners, vertex, point, normal):
                 parts = hulls.number_of_parts(hull.ranges)
                 feature = parts * surface.number_at(field, key) + hulls.vertex_part(code, key[0])
-                choice = choices.consider(choice, bounds.reach, feature, distance, place, normal)
+                choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return choice
 
     @wp.func
@@ -64,10 +64,10 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
         under = surface.triangle_at(data, field, vertex, bounds.depth)
         if under >= 0:
             corners = surface.corners_of(data, field, under)
-            distance, place, normal = lines.ball_contact(under % KINDS, corners, vertex, scalar(0.0))
-            if surface.nearest_on_triangle(data, field, corners, vertex, distance, place):
+            distance, point, normal = lines.ball_contact(under % KINDS, corners, vertex, scalar(0.0))
+            if surface.nearest_on_triangle(data, field, corners, vertex, distance, point):
                 feature = parts * (under // KINDS) + hulls.vertex_part(code, under % KINDS)
-                choice = choices.consider(choice, bounds.reach, feature, distance, place, normal)
+                choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
             if distance < scalar(0.0):
                 return choice
         extent = vec3(bounds.room, bounds.room, bounds.room)
@@ -120,7 +120,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return normal, hulls.vertex(hull.ranges, hull.scale, packed.vertices, corner)
 
     @wp.func
-    def outermost(hull: Hull, packed: PackedShapes, place: vec3, limit: scalar):
+    def outermost(hull: Hull, packed: PackedShapes, point: vec3, limit: scalar):
         """Return the maximum distance of a point beyond the faces' planes, and that face; the search ends at the
         limit.
         """
@@ -129,7 +129,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         for face in range(hull.ranges.num_faces):
             if most < limit:
                 normal, start = face_plane(hull, packed, face)
-                beyond = wp.dot(normal, place - start)
+                beyond = wp.dot(normal, point - start)
                 if beyond > most:
                     most = beyond
                     best = face
@@ -138,7 +138,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def face_bears(
         hull: Hull, packed: PackedShapes, outward: vec3, beyond: scalar,
-        place: vec3, inside: bool, up: vec3, slack: scalar,
+        point: vec3, inside: bool, up: vec3, slack: scalar,
     ):  # fmt: skip
         """Return whether a point leaves through a face: along its normal, or straight down if the hull is below a
         heightfield.
@@ -148,11 +148,11 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """
         outside = slack
         if inside or beyond >= scalar(0.0):
-            foot = place - beyond * outward
+            foot = point - beyond * outward
             outside, _face = outermost(hull, packed, foot, slack)
         if wp.static(ground != TRIANGLES):
             if outside >= slack and beyond < scalar(0.0):
-                foot = place - (beyond / wp.dot(outward, up)) * up
+                foot = point - (beyond / wp.dot(outward, up)) * up
                 outside, _face = outermost(hull, packed, foot, slack)
         return outside < slack
 
@@ -194,7 +194,7 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if best >= 0:
             parts = hulls.number_of_parts(hull.ranges)
             feature = parts * surface.number_at(field, key) + hulls.face_part(hull.ranges, best)
-            choice = choices.consider(choice, bounds.reach, feature, least, point, normal)
+            choice = choices.consider(choice, bounds.cutoff, feature, least, point, normal)
         return choice
 
     @wp.func
@@ -208,14 +208,14 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         part = wp.dot(local - v, along)
         result = vec3()
         if part > scalar(0.0) and part < square:
-            way = v + (part / square) * along - local
+            offset = v + (part / square) * along - local
             if surface.falls_away(
-                way, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[2]) - v, scalar(angle)
+                offset, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[2]) - v, scalar(angle)
             ):
                 if surface.falls_away(
-                    way, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[3]) - v, scalar(angle)
+                    offset, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[3]) - v, scalar(angle)
                 ):
-                    result = way
+                    result = offset
         return result
 
     @wp.func
@@ -226,17 +226,17 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
         """Consider a point with the edge of the hull that is nearest to it."""
         q = wp.transform_get_rotation(hull.pose)
         for k in range(hull.ranges.num_edges):
-            way = edge_over(hull, packed, packed.edges[hull.ranges.first_edge + k], local)
-            distance = wp.length(way)
-            if distance > scalar(touching) and distance < bounds.reach:
-                normal = wp.quat_rotate(q, way / distance)
+            offset = edge_over(hull, packed, packed.edges[hull.ranges.first_edge + k], local)
+            distance = wp.length(offset)
+            if distance > scalar(touching) and distance < bounds.cutoff:
+                normal = wp.quat_rotate(q, offset / distance)
                 # An edge level with the point is next to it: rounding would decide which of them is higher.
                 level = scalar(angle) * wp.length(bounds.high - bounds.low)
                 if wp.dot(normal, surface.up_at(data, field, key)) * distance > level:
                     if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
                         parts = hulls.number_of_parts(hull.ranges)
                         feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, POINT)
-                        choice = choices.consider(choice, bounds.reach, feature, distance, point, normal)
+                        choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return choice
 
     @wp.func
