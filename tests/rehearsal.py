@@ -39,7 +39,7 @@ LARGE = 2**30
 # What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for some links or
 # with one of the solvers.
 CONSTANT = {
-    "q0", "table", "cursor", "cursor_step", "near", "turning_link", "floating_link", "floating", "cone_link",
+    "q0", "table", "cursor", "cursor_step", "candidate_bits", "turning_link", "floating_link", "floating", "cone_link",
     "cone_kind", "drag_link", "drag_size", "drag_placement", "constrained", "paths", "trees", "constraint_overflow",
     "common_wrench", "lift", "path_acceleration", "_adjoint_memory", "no_acceleration", "_no_rate", "_no_change",
     "_no_weight", "spinning_tree", "least_inverse_mass", "problem.least_inverse_mass",

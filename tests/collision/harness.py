@@ -142,7 +142,7 @@ class Bench:
         sources = (self.collision, self.device_inputs(), slots.arrays())
         named = {
             "velocity": self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device),
-            "near": self.collision.all_near(self.num_worlds),
+            "candidate_bits": self.collision.all_candidates(self.num_worlds),
             "margin": scalar(margin),
             "dt": scalar(dt),
         }

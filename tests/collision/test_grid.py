@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import crowd
 from sim.simulation.stepping import collision
-from tests.collision.test_near import BRICK, DT, MASK, ROD, bodies
+from tests.collision.test_broad_phase import BRICK, DT, MASK, ROD, bodies
 from warp_kernels.collision.pairs import FAMILIES
 from warp_kernels.constraints.kinds import CONTACT
 from warp_kernels.types import BOX, SPHERE

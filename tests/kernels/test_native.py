@@ -18,7 +18,7 @@ SOLVER = "warp_kernels.solver"
 PYTHON = {
     "kinds.h": ["warp_kernels.constraints.kinds"],
     "algebra/lane_arithmetic.h": ["warp_kernels.types"],
-    "collision/near_groups.h": ["warp_kernels.types", "warp_kernels.collision.near"],
+    "collision/broad_phase_groups.h": ["warp_kernels.types", "warp_kernels.collision.broad_phase"],
     "mujoco/laws.h": [
         f"{SOLVER}.mujoco.group_laws",
         f"{SOLVER}.newton.descent",

@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.broad_phase import bounding_functions, next_candidate
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
@@ -15,7 +16,6 @@ from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.inner_ball import FIRST_BALL, SHALLOW, mesh_ball_functions
 from warp_kernels.collision.field.touch import field_touch_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.collision.near import bounding_functions, next_near
 from warp_kernels.collision.pairs import (
     CLOSED_FORM,
     CONVEX_SHAPES,
@@ -135,7 +135,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial),
-        near: wp.array2d(dtype=wp.uint32),
+        candidate_bits: wp.array2d(dtype=wp.uint32),
         margin: scalar,
         dt: scalar,
         # Data out
@@ -164,10 +164,10 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
             codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
         first = pairs.first + world * pairs.room
-        following = next_near(pairs.first_bit, pairs.end_bit, near, world)
+        following = next_candidate(pairs.first_bit, pairs.end_bit, candidate_bits, world)
         while following < pairs.end_bit:
             pair = first + following - pairs.first_bit
-            following = next_near(following + 1, pairs.end_bit, near, world)
+            following = next_candidate(following + 1, pairs.end_bit, candidate_bits, world)
             a = pairs.a[pair]
             b = pairs.b[pair]
             link_a = geometries.link[a]

@@ -18,7 +18,7 @@ class Pairs:
     Attributes:
         first: the first pair of the family.
         end: the pair after its last one.
-        first_bit: the bit of its first pair among the broad-phase bits of a world (:mod:`warp_kernels.collision.near`).
+        first_bit: the bit of its first pair among the broad-phase bits of a world (:mod:`warp_kernels.collision.broad_phase`).
         end_bit: the bit after that of its last pair.
         room: capacity of a world's own list; 0 if worlds share one.
         a: first geometry of each pair [num_pairs].

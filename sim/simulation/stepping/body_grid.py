@@ -22,8 +22,8 @@ from sim.simulation.stepping.collision import (
 )
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
+from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.collision.grid.cells import grid_structs
-from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
 
 # Size relative to the median above which a geometry is compared with all others, unless too many are that large.
@@ -96,17 +96,17 @@ class GridCollision(CollisionModel):
         own.pair_a, own.pair_b, own.pair_rule = (wp.zeros(total, dtype=wp.int32, device=self._device) for _ in range(3))
         own.pair_friction = wp.zeros(total, dtype=codes.warp_types(self._scalar).vec3, device=self._device)
         own.pairs = {family: own._pairs_between(0, 0, first_bit=0, end_bit=0, room=0) for family in FAMILIES}
-        for place, family in enumerate(self._families):
-            between = place * room * num_worlds, (place + 1) * room * num_worlds
-            bits = {"first_bit": place * room, "end_bit": (place + 1) * room}
+        for index, family in enumerate(self._families):
+            between = index * room * num_worlds, (index + 1) * room * num_worlds
+            bits = {"first_bit": index * room, "end_bit": (index + 1) * room}
             own.pairs[family] = own._pairs_between(*between, room=room, **bits)
-        own.near_pairs = fill(
-            self._structs.NearPairs,
+        own.candidates = fill(
+            self._structs.CandidatePairs,
             a=own.pair_a,
             b=own.pair_b,
             rule=own.pair_rule,
             friction=own.pair_friction,
-            near=own.all_near(num_worlds),
+            bits=own.all_candidates(num_worlds),
         )
         buckets = 1 << max(8 * members - 1, 1).bit_length()
         own.cells = fill(
@@ -126,22 +126,22 @@ class GridCollision(CollisionModel):
         radius: dict[int, float],
         margin: float,
     ) -> Any:
-        place = {index: number for number, index in enumerate(members)}
+        slot = {index: number for number, index in enumerate(members)}
         geometries = [model.geometries[index] for index in members]
         # A pair within the grid belongs to its first geometry, any other pair to the geometry in the grid, of which
         # there are many.
         owned: list[list[tuple[int, int]]] = [[] for _ in members]
         for pair in pairs:
             owner = pair[0] if pair[0] in self._in_cells else pair[1]
-            owned[place[owner]].append(pair)
+            owned[slot[owner]].append(pair)
         listed = list(itertools.chain.from_iterable(owned))
         rules, frictions = friction_rules(model, listed)
         partners = [[b if a == index else a for a, b in own] for index, own in zip(members, owned, strict=True)]
         excluded: list[set[int]] = [set() for _ in members]
         for a, b in itertools.chain(model.excluded_pairs, pairs):
             if a in self._in_cells and b in self._in_cells:
-                excluded[place[a]].add(place[b])
-                excluded[place[b]].add(place[a])
+                excluded[slot[a]].add(slot[b])
+                excluded[slot[b]].add(slot[a])
         common = float(np.median([radius[index] for index in self._in_cells])) if self._in_cells else 1.0
         table = np.zeros((TYPES, TYPES))
         for types, family in families.items():

@@ -17,10 +17,10 @@ from sim.model.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_rules
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
+from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.collision.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
-from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import (
     BALL_PAIRS,
     BALLS,
@@ -121,8 +121,8 @@ def radius_of(geometry: Geometry) -> float:
     if geometry.type in (codes.PLANE, codes.HEIGHTFIELD, codes.MESH):
         return float("inf")
     corners = _hull(geometry)
-    reach = np.abs(corners).max(axis=0) if len(corners) else np.ones(3)
-    return float(np.linalg.norm(reach * geometry.size))
+    extents = np.abs(corners).max(axis=0) if len(corners) else np.ones(3)
+    return float(np.linalg.norm(extents * geometry.size))
 
 
 def most_contacts(model: Model, i: int, j: int) -> int:
@@ -154,7 +154,7 @@ class CollisionModel:
         contact_slots: slots of contact sensors, see :func:`contact_slots`.
         on_meshes: free bodies that may touch static meshes, see :func:`free_bodies_on_meshes`.
         by_grid: whether pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
-        cells, near_pairs: working arrays of a shard for that.
+        cells, candidates: working arrays of a shard for that.
 
     ``by_mujoco``, whether the contact law is MuJoCo's, decides whether capsules count as parallel; ``max_contacts`` is
     the contact capacity.
@@ -166,7 +166,7 @@ class CollisionModel:
 
     by_grid = False
     cells: Any
-    near_pairs: Any
+    candidates: Any
 
     def __init__(
         self,
@@ -272,8 +272,8 @@ class CollisionModel:
     def _array(self, values: npt.ArrayLike, dtype: Any) -> wp.array:
         return row_array(values, dtype, self._device)
 
-    def all_near(self, num_worlds: int) -> wp.array:
-        """Return a bit per pair and world, all set; see :mod:`warp_kernels.collision.near`."""
+    def all_candidates(self, num_worlds: int) -> wp.array:
+        """Return a bit per pair and world, all set; see :mod:`warp_kernels.collision.broad_phase`."""
         words = -(-self.num_pairs // WORD)
         device = self.pair_a.device
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)

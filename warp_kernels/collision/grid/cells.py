@@ -75,7 +75,7 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
         cell: wp.array2d(dtype=wp.vec3i)
 
     @wp.struct
-    class NearPairs:
+    class CandidatePairs:
         """Candidate pairs of each world.
 
         Those of member m of a world w and the family of index f are the first of the ``32 words`` from ``((f num_worlds
@@ -86,16 +86,16 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
             b: second geometry of each pair.
             rule: rule that combines their friction.
             friction: sliding, torsional and rolling friction if given for the pair.
-            near: a bit for each pair [(f num_members + m) words, world].
+            bits: a bit for each pair [(f num_members + m) words, world].
         """
 
         a: wp.array(dtype=wp.int32)
         b: wp.array(dtype=wp.int32)
         rule: wp.array(dtype=wp.int32)
         friction: wp.array(dtype=vec3)
-        near: wp.array2d(dtype=wp.uint32)
+        bits: wp.array2d(dtype=wp.uint32)
 
-    return SimpleNamespace(Grid=Grid, Cells=Cells, NearPairs=NearPairs)
+    return SimpleNamespace(Grid=Grid, Cells=Cells, CandidatePairs=CandidatePairs)
 
 
 # Range of cells from the world's origin; anything beyond is in the last one.
@@ -111,13 +111,13 @@ def cell_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def along(position: scalar, width: scalar):
         """Return the cell of a position along one axis."""
-        place = wp.floor(position / width)
+        index = wp.floor(position / width)
         cell = int(0)  # for NaN
-        if place >= -farthest and place <= farthest:
-            cell = int(place)
-        elif place > farthest:
+        if index >= -farthest and index <= farthest:
+            cell = int(index)
+        elif index > farthest:
             cell = int(farthest)
-        elif place < -farthest:
+        elif index < -farthest:
             cell = -int(farthest)
         return cell
 

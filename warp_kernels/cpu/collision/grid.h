@@ -1,4 +1,4 @@
-// Counts of candidate pairs by family of kernels, for warp_kernels.collision.grid.near. For CPUs and GPUs.
+// Counts of candidate pairs by family of kernels, for warp_kernels.collision.grid.search. For CPUs and GPUs.
 #pragma once
 
 #include "../arrays.h"

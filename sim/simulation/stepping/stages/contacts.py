@@ -9,14 +9,14 @@ from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import active_tape
 from sim.simulation.options import hard_options
 from sim.simulation.stepping.workspace import Stage, Workspace
+from warp_kernels.collision.broad_phase import WORD, broad_phase_kernels
+from warp_kernels.collision.broad_phase_groups import broad_phase_group_kernels
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.grid.cells import cell_kernels
-from warp_kernels.collision.grid.near import grid_kernels
+from warp_kernels.collision.grid.search import grid_kernels
 from warp_kernels.collision.materials import material_kernels
-from warp_kernels.collision.near import WORD, near_kernels
-from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.contact import ARRIVAL
@@ -35,7 +35,7 @@ class ContactStage(Stage):
         step: workspace of the step.
 
     Attributes:
-        near: candidate pairs, as bits [word, world].
+        candidate_bits: candidate pairs, as bits [word, world].
         many_pairs: whether there is a broad phase.
         geometry_centre, geometry_ball, geometry_axis: bounds of geometries [geometry, world]; no rows if lane groups
             have them.
@@ -52,7 +52,9 @@ class ContactStage(Stage):
     def __init__(self, step: Workspace):
         super().__init__(step)
         collision, worlds, t = step.collision, step.worlds_last, step.device_model.types
-        self.near = collision.near_pairs.near if collision.by_grid else collision.all_near(step.num_worlds)
+        self.candidate_bits = (
+            collision.candidates.bits if collision.by_grid else collision.all_candidates(step.num_worlds)
+        )
         # For few pairs the broad phase costs more than the narrow phase, in lane groups above all.
         self.many_pairs = collision.num_pairs > (WORD if step.groups.lanes == 1 else MANY_FOR_LANES)
         self._allocate_bounds()
@@ -115,9 +117,9 @@ class ContactStage(Stage):
         if not step.max_contacts:
             return
         if step.collision.by_grid:
-            self._find_near_bodies()
+            self._search_grid()
         elif self.many_pairs:
-            self._find_near_pairs()
+            self._find_candidates()
         self._detect()
         if self.slot_time.shape[0]:
             step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slot_threads, tape=True)
@@ -133,34 +135,34 @@ class ContactStage(Stage):
         step.launch(kernel, step.slot_threads, pairs=step.collision.pairs[CONVEX_SHAPES])
         return self.slot_identity
 
-    def _find_near_pairs(self) -> None:
+    def _find_candidates(self) -> None:
         step = self._step
         groups = step.groups
         if groups.lanes == 1:
             self._bound_geometries()
-            step.launch(near_kernels(step.scalar).near_pairs, self.near.shape)
+            step.launch(broad_phase_kernels(step.scalar).find_candidates, self.candidate_bits.shape)
             return
-        kernels, margin = near_group_kernels(step.scalar, groups.lanes), self._margin()
+        kernels, margin = broad_phase_group_kernels(step.scalar, groups.lanes), self._margin()
         bounded = (step.collision.colliding.shape[0], groups.num_groups)
         step.launch(kernels.bound_geometries, bounded, self._bounds_of_groups, **margin)
-        step.launch(kernels.near_pairs, (self.near.shape[0], groups.num_groups), self._bounds_of_groups)
+        step.launch(kernels.find_candidates, (self.candidate_bits.shape[0], groups.num_groups), self._bounds_of_groups)
 
-    def _find_near_bodies(self) -> None:
+    def _search_grid(self) -> None:
         """Find the candidate pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
         step = self._step
         self._bound_geometries()
         cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
         step.launch(cells.clear_cells, step.collision.cells.head.shape)
         step.launch(cells.fill_cells, members)
-        step.launch(grid_kernels(step.scalar).near_bodies, members)
+        step.launch(grid_kernels(step.scalar).search_grid, members)
 
     def _bound_geometries(self) -> None:
         step = self._step
         dim = (step.collision.colliding.shape[0], step.num_worlds)
-        step.launch(near_kernels(step.scalar).bound_geometries, dim, **self._margin())
+        step.launch(broad_phase_kernels(step.scalar).bound_geometries, dim, **self._margin())
 
     def _margin(self) -> dict[str, Any]:
-        """Return the distance within which contacts are generated, and the time within which pairs may come that near.
+        """Return the distance within which contacts are generated, and the time within which pairs may come so close.
 
         Under MuJoCo's law contacts are exactly those within the margin, however fast other pairs approach.
         """
@@ -173,13 +175,13 @@ class ContactStage(Stage):
 
     def _detect(self) -> None:
         step = self._step
-        reach = self._margin()
+        margin = self._margin()
         for family in FAMILIES:
             # The first family sets the number of contacts; the others add to it.
             if family == FAMILIES[0] or step.collision.has_pairs(family):
                 kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
                 pairs = step.collision.pairs[family]
-                step.launch(kernel, step.num_worlds, pairs=pairs, **reach)
+                step.launch(kernel, step.num_worlds, pairs=pairs, **margin)
 
     def _evaluate(self) -> None:
         step = self._step

@@ -1,4 +1,4 @@
-"""Broad phase for the worlds of a lane group, like :mod:`warp_kernels.collision.near` for one."""
+"""Broad phase for the worlds of a lane group, like :mod:`warp_kernels.collision.broad_phase` for one."""
 
 import functools
 from types import SimpleNamespace
@@ -8,14 +8,14 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.collision.near import WORD, bounding_functions, rounding_of_places
+from warp_kernels.collision.broad_phase import WORD, bounding_functions, position_rounding
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.cpu.native import Native
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+def broad_phase_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and number of worlds in a lane group; empty with one lane."""
     if lanes == 1:
         return SimpleNamespace()
@@ -25,9 +25,9 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     bounds = bounding_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     ints, vectors = wp.array(dtype=int), wp.array2d(dtype=vec3)
-    module = kernel_module("collision.near_groups", scalar, lanes, headers=("collision/near_groups.h",))
-    rounding = rounding_of_places(scalar)
-    native = Native(scalar, lanes, "near_groups")
+    module = kernel_module("collision.broad_phase_groups", scalar, lanes, headers=("collision/broad_phase_groups.h",))
+    rounding = position_rounding(scalar)
+    native = Native(scalar, lanes, "broad_phase_groups")
 
     @wp.func
     def length(v: vec3):
@@ -38,7 +38,7 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return result
 
     @native.func_native()
-    def find_near(
+    def set_candidates(
         word: int,
         begin: int,
         end: int,
@@ -49,9 +49,9 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         centre: vectors,
         ball: vectors,
         axis: vectors,
-        near_pairs: wp.array2d(dtype=wp.uint32),
+        candidate_bits: wp.array2d(dtype=wp.uint32),
     ):
-        """Apply ``is_near`` to the pairs of a word."""
+        """Apply ``may_touch`` to the pairs of a word."""
 
     @wp.kernel(module=module, enable_backward=False)
     def bound_geometries(
@@ -88,24 +88,24 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 radius[n] = bounds.ball_radius(geometries, g, size)
                 axis_length[n] = bounds.axis_length(geometries.type[g], size)
         placement = a.load_param_transform(geometry_placement, group, g)
-        place = a.position(placement)
+        centre = a.position(placement)
         axes = a.rotation(placement)
-        way = a.real(scalar(0.0))
+        moved = a.real(scalar(0.0))
         turn = a.real(scalar(0.0))
         if link >= 0:
             own = pose[link, group]
-            place = a.position(own) + a.rotate(a.rotation(own), place)
+            centre = a.position(own) + a.rotate(a.rotation(own), centre)
             if dt > scalar(0.0):
                 v = velocity[link, group]
-                way = dt * length(sp.point_velocity(v, place))
+                moved = dt * length(sp.point_velocity(v, centre))
                 turn = dt * length(sp.angular(v))
-            place += origin[geometries.link_tree[link], group]
+            centre += origin[geometries.link_tree[link], group]
         known = real()
         for n in range(wp.static(lanes)):
             known[n] = wp.max(radius[n], scalar(0.0))
-        reach = known + a.mul(known, turn) + way + a.real(scalar(0.5) * margin) + rounding * length(place)
-        geometry_centre[g, group] = place
-        geometry_ball[g, group] = a.make_vec3(reach, radius, turn)
+        expanded = known + a.mul(known, turn) + moved + a.real(scalar(0.5) * margin) + rounding * length(centre)
+        geometry_centre[g, group] = centre
+        geometry_ball[g, group] = a.make_vec3(expanded, radius, turn)
         axis = vec3()
         if geometries.type[g] == CAPSULE or geometries.type[g] == PLANE:
             axes = a.unit(axes)
@@ -116,7 +116,7 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         geometry_axis[g, group] = axis
 
     @wp.kernel(module=module, enable_backward=False)
-    def near_pairs(
+    def find_candidates(
         # Model
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
@@ -126,14 +126,14 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
         # Data out
-        near: wp.array2d(dtype=wp.uint32),
+        candidate_bits: wp.array2d(dtype=wp.uint32),
     ):
         """Set the bits of the pairs of one word in each world."""
         word, group = wp.tid()
         first = word * WORD
-        find_near(
+        set_candidates(
             word, first, wp.min(first + WORD, pair_a.shape[0]), group, pair_a, pair_b, geometries.type, geometry_centre,
-            geometry_ball, geometry_axis, near,
+            geometry_ball, geometry_axis, candidate_bits,
         )  # fmt: skip
 
-    return SimpleNamespace(module=module, bound_geometries=bound_geometries, near_pairs=near_pairs)
+    return SimpleNamespace(module=module, bound_geometries=bound_geometries, find_candidates=find_candidates)

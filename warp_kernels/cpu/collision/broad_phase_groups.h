@@ -1,14 +1,14 @@
-// Candidate pairs for the worlds of a lane group: see warp_kernels.collision.near_groups.
+// Candidate pairs for the worlds of a lane group: see warp_kernels.collision.broad_phase_groups.
 #pragma once
 
 #include "../lanes.h"
 
-namespace backswing::near_groups {
+namespace backswing::broad_phase_groups {
 
 // Types of geometries, as in warp_kernels.types.
 constexpr int PLANE = 0;
 constexpr int CAPSULE = 2;
-// As in warp_kernels.collision.near.
+// As in warp_kernels.collision.broad_phase.
 constexpr double PARALLEL = 1e-6;
 constexpr double SLACK = 1e-5;
 
@@ -29,9 +29,9 @@ struct Bounds {
 
 // Set the bits of a word, of the pairs from `begin` to `end`.
 template <typename Number, int L, typename Vectors>
-BACKSWING_INLINE void find_near(int word, int begin, int end, int group, const Array<int>& pair_a,
+BACKSWING_INLINE void set_candidates(int word, int begin, int end, int group, const Array<int>& pair_a,
     const Array<int>& pair_b, const Array<int>& type, const Vectors& centre, const Vectors& ball, const Vectors& axis,
-    const Array<wp::uint32>& near_pairs) {
+    const Array<wp::uint32>& candidate_bits) {
     using Pack = backswing::Pack<Number, L>;
     using Mask = backswing::Mask<Number, L>;
     typedef wp::uint32 WordBits __attribute__((ext_vector_type(L)));
@@ -49,32 +49,32 @@ BACKSWING_INLINE void find_near(int word, int begin, int end, int group, const A
         const Bounds<Number, L> a(centre, ball, axis, first, group), b(centre, ball, axis, second, group);
         const Pack delta[3] = {b.centre[0] - a.centre[0], b.centre[1] - a.centre[1], b.centre[2] - a.centre[2]};
         Pack room = a.ball[0] + b.ball[0] + a.ball[2] * b.ball[1];
-        Mask near = nothing == nothing;
+        Mask close = nothing == nothing;
         if (type.data[first] == PLANE) {
             const Pack height = dot(a.axis, delta) + length(b.axis) - __builtin_elementwise_abs(dot(a.axis, b.axis));
-            near = (b.ball[1] < nothing) | (height <= room + a.ball[2] * length(delta));
+            close = (b.ball[1] < nothing) | (height <= room + a.ball[2] * length(delta));
         } else {
             const Mask unknown = (a.ball[1] < nothing) | (b.ball[1] < nothing);
             const Pack straight = a.ball[2] < one ? one - a.ball[2] : nothing;
-            near = unknown | (dot(delta, delta) * straight * straight <= room * room);
-            if ((type.data[first] == CAPSULE || type.data[second] == CAPSULE) && __builtin_reduce_or(near)) {
+            close = unknown | (dot(delta, delta) * straight * straight <= room * room);
+            if ((type.data[first] == CAPSULE || type.data[second] == CAPSULE) && __builtin_reduce_or(close)) {
                 const Pack aa = dot(a.axis, a.axis), bb = dot(b.axis, b.axis), ab = dot(a.axis, b.axis);
                 const Pack along_a = dot(a.axis, delta), along_b = dot(b.axis, delta), square = aa * bb - ab * ab;
                 const Pack crossing = share(along_a * bb - ab * along_b, square), lying = share(along_a, aa);
-                Pack place_a = square > Number(PARALLEL) * aa * bb ? crossing : lying;
-                const Pack place_b = share(place_a * ab - along_b, bb);
-                place_a = share(along_a + place_b * ab, aa);
+                Pack coordinate_a = square > Number(PARALLEL) * aa * bb ? crossing : lying;
+                const Pack coordinate_b = share(coordinate_a * ab - along_b, bb);
+                coordinate_a = share(along_a + coordinate_b * ab, aa);
                 Pack apart[3];
-                for (int c = 0; c < 3; ++c) apart[c] = delta[c] + place_b * b.axis[c] - place_a * a.axis[c];
+                for (int c = 0; c < 3; ++c) apart[c] = delta[c] + coordinate_b * b.axis[c] - coordinate_a * a.axis[c];
                 room += a.ball[2] * length(delta) - __builtin_elementwise_sqrt(aa) - __builtin_elementwise_sqrt(bb);
-                near &= unknown | ((room > nothing) & (dot(apart, apart) <= room * room + Number(SLACK) * (aa + bb)));
+                close &= unknown | ((room > nothing) & (dot(apart, apart) <= room * room + Number(SLACK) * (aa + bb)));
             }
         }
         const WordBits one_bit = wp::uint32(1) << wp::uint32(pair - begin);
-        bits |= __builtin_convertvector(near, WordBits) & one_bit;
+        bits |= __builtin_convertvector(close, WordBits) & one_bit;
     }
-    for (int n = 0; n < L && group * L + n < near_pairs.shape[1]; ++n)
-        *entry<wp::uint32>(near_pairs, word, group * L + n) = bits[n];
+    for (int n = 0; n < L && group * L + n < candidate_bits.shape[1]; ++n)
+        *entry<wp::uint32>(candidate_bits, word, group * L + n) = bits[n];
 }
 
-} // namespace backswing::near_groups
+} // namespace backswing::broad_phase_groups

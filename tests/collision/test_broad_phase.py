@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from tests.collision.harness import pebble
-from warp_kernels.collision.near import WORD
+from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
 
 DT = 1 / 240
@@ -69,7 +69,7 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
                 trajectory.q.numpy(),
                 step.contact_stage.contact_count.numpy(),
                 step.contact_stage.slot_pair.numpy(),
-                near_count(step),
+                candidate_count(step),
             )
         )
     np.testing.assert_array_equal(found[0][0], found[1][0])
@@ -81,9 +81,9 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
     assert (found[1][3] >= pairs).all()
 
 
-def near_count(step) -> np.ndarray:
+def candidate_count(step) -> np.ndarray:
     """Bits that are set, per world."""
-    words = step.contact_stage.near.numpy()
+    words = step.contact_stage.candidate_bits.numpy()
     return sum(((words >> np.uint32(bit)) & np.uint32(1)).sum(axis=0) for bit in range(WORD))
 
 
@@ -97,7 +97,7 @@ def test_counts_neighbours_and_not_pairs():
     for margin, expected in ((0.049, 0), (0.051, count - 1), (0.301, 2 * count - 3)):
         simulator = sim.Simulator(model, DT, 1, "cpu", sim.HardContact(margin=margin))
         simulator.step(simulator.initial_state())
-        np.testing.assert_array_equal(near_count(simulator.engine.shards[0].step), [expected])
+        np.testing.assert_array_equal(candidate_count(simulator.engine.shards[0].step), [expected])
 
 
 @pytest.mark.parametrize("worlds", [1, 16])  # 16 are taken several at a time
@@ -113,4 +113,4 @@ def test_rods_are_near_by_their_segments(worlds):
     for margin, expected in ((0.0999, 0), (0.101, count - 1), (0.301, 2 * count - 3)):
         simulator = sim.Simulator(model, DT, worlds, "cpu", sim.HardContact(margin=margin), threads=1)
         simulator.step(simulator.initial_state())
-        np.testing.assert_array_equal(near_count(simulator.engine.shards[0].step), [expected] * worlds)
+        np.testing.assert_array_equal(candidate_count(simulator.engine.shards[0].step), [expected] * worlds)

@@ -1,7 +1,7 @@
 """Candidate pairs of each body in a grid of cells.
 
-A pair belongs to the member with the larger reach, which therefore searches no farther than twice its own reach,
-however large that of others is.
+A pair belongs to the member with the larger bounding radius, which therefore searches no farther than twice its radius,
+however large those of others are.
 """
 
 import functools
@@ -10,9 +10,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.broad_phase import WORD, candidate_functions
 from warp_kernels.collision.grid.cells import cell_functions, grid_structs
 from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND
-from warp_kernels.collision.near import WORD, near_functions
 from warp_kernels.collision.pairs import FAMILIES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.cpu.native import Native
@@ -27,11 +27,11 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3 = t.vec3
     f = cell_functions(scalar)
-    near_of = near_functions(scalar)
+    pair_test = candidate_functions(scalar)
     structs = grid_structs(scalar)
-    Grid, Cells, NearPairs = structs.Grid, structs.Cells, structs.NearPairs
+    Grid, Cells, CandidatePairs = structs.Grid, structs.Cells, structs.CandidatePairs
     Geometries = collision_structs(scalar).Geometries
-    module = kernel_module("collision.grid_near", scalar, headers=("collision/grid.h",))
+    module = kernel_module("collision.grid_search", scalar, headers=("collision/grid.h",))
     wp.set_module_options({"max_unroll": 1}, module)
 
     @wp.func
@@ -57,8 +57,8 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_excluded(member: int, other: int, grid: Grid):
-        for place in range(grid.excluded_start[member], grid.excluded_start[member + 1]):
-            if grid.excluded[place] == other:
+        for entry in range(grid.excluded_start[member], grid.excluded_start[member + 1]):
+            if grid.excluded[entry] == other:
                 return True
         return False
 
@@ -67,7 +67,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         return a < other_a or (a == other_a and b < other_b)
 
     @wp.func
-    def add_pair(start: int, room: int, count: int, a: int, b: int, rule: int, friction: vec3, pairs: NearPairs):
+    def add_pair(start: int, room: int, count: int, a: int, b: int, rule: int, friction: vec3, pairs: CandidatePairs):
         """Insert a pair in order among the ``count`` from ``start`` on; beyond the capacity the last ones are
         dropped.
         """
@@ -90,9 +90,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         """Return the counts with one more of a family."""
 
     @wp.func
-    def start_of(family: int, member: int, world: int, members: int, grid: Grid, pairs: NearPairs):
+    def start_of(family: int, member: int, world: int, members: int, grid: Grid, pairs: CandidatePairs):
         """Return the start of the pairs of a member and a family."""
-        worlds = pairs.near.shape[1]
+        worlds = pairs.bits.shape[1]
         return ((family * worlds + world) * members + member) * grid.words * WORD
 
     @wp.func
@@ -106,18 +106,18 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         grid: Grid,
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
-        pairs: NearPairs,
+        pairs: CandidatePairs,
     ):
-        """Add the pair of two members in the cells, if it belongs to the first one and they are near. Return the
+        """Add the pair of two members in the cells, if it belongs to the first one and they may touch. Return the
         counts.
         """
         g = colliding[member]
         h = colliding[other]
-        reach = geometry_ball[g, world][0]
-        other_reach = geometry_ball[h, world][0]
-        if member == other or other_reach > reach or (other_reach == reach and other < member):
+        radius = geometry_ball[g, world][0]
+        other_radius = geometry_ball[h, world][0]
+        if member == other or other_radius > radius or (other_radius == radius and other < member):
             return found
-        room = reach + other_reach
+        room = radius + other_radius
         if wp.length_sq(geometry_centre[h, world] - geometry_centre[g, world]) > room * room:
             return found
         if geometries.link[g] == geometries.link[h] or (grid.is_static[member] == 1 and grid.is_static[other] == 1):
@@ -153,17 +153,17 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         cells: Cells,
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
-        pairs: NearPairs,
+        pairs: CandidatePairs,
     ):
-        """Search all members that may be near one in the cells. Return the counts."""
+        """Search the cells for all members that may touch one. Return the counts."""
         centre = geometry_centre[colliding[member], world]
-        reach = scalar(2.0) * geometry_ball[colliding[member], world][0]
-        across = vec3(reach, reach, reach)
+        search_radius = scalar(2.0) * geometry_ball[colliding[member], world][0]
+        across = vec3(search_radius, search_radius, search_radius)
         low = f.cell_of(centre - across, grid.width)
         high = f.cell_of(centre + across, grid.width)
         number = float(high[0] - low[0] + 1) * float(high[1] - low[1] + 1) * float(high[2] - low[2] + 1)
         if number > float(colliding.shape[0]):
-            # Its reach covers more cells than there are members.
+            # Its radius covers more cells than there are members.
             for other in range(colliding.shape[0]):
                 if grid.in_cells[other] == 1:
                     found = look_at(
@@ -185,7 +185,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         return found
 
     @wp.kernel(module=module, enable_backward=False)
-    def near_bodies(
+    def search_grid(
         # Model
         colliding: wp.array(dtype=int),
         geometries: Geometries,
@@ -197,7 +197,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         geometry_axis: wp.array2d(dtype=vec3),
         cells: Cells,
         # Data out
-        near_pairs: NearPairs,
+        candidates: CandidatePairs,
         constraint_overflow: wp.array(dtype=int),
     ):
         """Find the candidate pairs of each member. Dropped pairs are added to ``constraint_overflow``."""
@@ -205,24 +205,24 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         members = colliding.shape[0]
         g = colliding[member]
         found = counts()
-        for place in range(grid.partner_start[member], grid.partner_start[member + 1]):
-            other = grid.partner[place]
+        for entry in range(grid.partner_start[member], grid.partner_start[member + 1]):
+            other = grid.partner[entry]
             a = int(g)
             b = int(other)
             if not comes_first(g, other, geometries):
                 a = int(other)
                 b = int(g)
-            if near_of.is_near(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
+            if pair_test.may_touch(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
                 family = grid.family[16 * geometries.type[a] + geometries.type[b]]
-                start = start_of(family, member, world, members, grid, near_pairs)
+                start = start_of(family, member, world, members, grid, candidates)
                 add_pair(
-                    start, grid.words * WORD, found[family], a, b, grid.partner_rule[place],
-                    grid.partner_friction[place], near_pairs,
+                    start, grid.words * WORD, found[family], a, b, grid.partner_rule[entry],
+                    grid.partner_friction[entry], candidates,
                 )  # fmt: skip
                 found = counted(found, family)
         if grid.in_cells[member] == 1:
             found = look_around(
-                member, world, found, colliding, geometries, grid, cells, geometry_centre, geometry_ball, near_pairs
+                member, world, found, colliding, geometries, grid, cells, geometry_centre, geometry_ball, candidates
             )
         for family in range(num_families):
             for word in range(grid.words):
@@ -231,9 +231,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
                 bits = wp.uint32(0)
                 if left > 0:
                     bits = (wp.uint32(2) << wp.uint32(left - 1)) - wp.uint32(1)
-                near_pairs.near[(family * members + member) * grid.words + word, world] = bits
+                candidates.bits[(family * members + member) * grid.words + word, world] = bits
             beyond = found[family] - grid.words * WORD
             if beyond > 0:
                 wp.atomic_add(constraint_overflow, world, beyond)
 
-    return SimpleNamespace(module=module, near_bodies=near_bodies)
+    return SimpleNamespace(module=module, search_grid=search_grid)

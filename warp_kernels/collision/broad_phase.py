@@ -1,6 +1,6 @@
 """Broad phase: bounding-sphere test, one bit per pair and world.
 
-For capsules, whose bounding spheres are loose, the segments are tested if the spheres are near.
+For capsules, whose bounding spheres are loose, the segments are tested if the spheres may touch.
 
 Bits of 32 pairs make a word, so that few words have to be read to find a world's candidate pairs in order. A pair is
 always a candidate if one of its sides has no bounding sphere.
@@ -39,15 +39,15 @@ def trailing_zeros(word: wp.uint32):
 
 
 @wp.func
-def next_near(start: int, end: int, near: wp.array2d(dtype=wp.uint32), world: int):
+def next_candidate(start: int, end: int, candidate_bits: wp.array2d(dtype=wp.uint32), world: int):
     """Return the first candidate pair from ``start`` on and before ``end``; ``end`` if there is none."""
     pair = int(start)
     while pair < end:
-        place = pair % WORD
-        bits = near[pair // WORD, world] >> wp.uint32(place)
+        bit = pair % WORD
+        bits = candidate_bits[pair // WORD, world] >> wp.uint32(bit)
         if bits != wp.uint32(0):
             return wp.min(pair + trailing_zeros(bits), end)
-        pair += WORD - place
+        pair += WORD - bit
     return end
 
 
@@ -78,8 +78,8 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
         """Return whether two spheres, ``delta`` between their centres, are further apart than the margin. A negative
         radius means unknown; then they are not.
         """
-        reach = radius_a + radius_b + margin
-        return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > reach * reach
+        cutoff = radius_a + radius_b + margin
+        return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > cutoff * cutoff
 
     @wp.func
     def ball_radius(geometries: Geometries, geometry: int, size: vec3):
@@ -106,13 +106,13 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
     )
 
 
-def rounding_of_places(scalar: Any) -> Any:
+def position_rounding(scalar: Any) -> Any:
     """Return the rounding error of sums and differences of positions in the world, relative to these."""
     return scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
 
 @functools.cache
-def near_functions(scalar: Any) -> SimpleNamespace:
+def candidate_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions of the bounding-sphere test for one precision."""
     vec3 = warp_types(scalar).vec3
     Geometries = collision_structs(scalar).Geometries
@@ -126,7 +126,7 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         return zero
 
     @wp.func
-    def segments_near(delta: vec3, half_a: vec3, half_b: vec3, room: scalar):
+    def segments_within(delta: vec3, half_a: vec3, half_b: vec3, room: scalar):
         """Return whether two segments, ``delta`` between their middles, come within a distance (Ericson 2005, 5.1.9),
         or nearly.
         """
@@ -136,16 +136,16 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         along_a = wp.dot(half_a, delta)
         along_b = wp.dot(half_b, delta)
         square = aa * bb - ab * ab
-        place_a = share(along_a, aa)
+        coordinate_a = share(along_a, aa)
         if square > scalar(PARALLEL) * aa * bb:
-            place_a = share(along_a * bb - ab * along_b, square)
-        place_b = share(place_a * ab - along_b, bb)
-        place_a = share(along_a + place_b * ab, aa)
-        distance = wp.length_sq(delta + place_b * half_b - place_a * half_a)
+            coordinate_a = share(along_a * bb - ab * along_b, square)
+        coordinate_b = share(coordinate_a * ab - along_b, bb)
+        coordinate_a = share(along_a + coordinate_b * ab, aa)
+        distance = wp.length_sq(delta + coordinate_b * half_b - coordinate_a * half_a)
         return room > zero and distance <= room * room + scalar(SLACK) * (aa + bb)
 
     @wp.func
-    def is_near(
+    def may_touch(
         a: int,
         b: int,
         world: int,
@@ -161,39 +161,39 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         ball_a = geometry_ball[a, world]
         ball_b = geometry_ball[b, world]
         room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1]
-        near = True
+        close = True
         if ball_b[1] >= scalar(0.0):
             if ball_a[1] >= scalar(0.0):
                 # |delta| <= room + turn |delta|
                 straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
-                near = wp.length_sq(delta) * straight * straight <= room * room
+                close = wp.length_sq(delta) * straight * straight <= room * room
                 half_a = geometry_axis[a, world]
                 half_b = geometry_axis[b, world]
-                if near and (wp.length_sq(half_a) > zero or wp.length_sq(half_b) > zero):
+                if close and (wp.length_sq(half_a) > zero or wp.length_sq(half_b) > zero):
                     room += ball_a[2] * wp.length(delta) - wp.length(half_a) - wp.length(half_b)
-                    near = segments_near(delta, half_a, half_b, room)
+                    close = segments_within(delta, half_a, half_b, room)
             elif geometries.type[a] == PLANE:
                 normal = geometry_axis[a, world]
                 half_b = geometry_axis[b, world]
                 height = wp.dot(normal, delta) + wp.length(half_b) - wp.abs(wp.dot(normal, half_b))
-                near = height <= room + ball_a[2] * wp.length(delta)
-        return near
+                close = height <= room + ball_a[2] * wp.length(delta)
+        return close
 
-    return SimpleNamespace(is_near=is_near)
+    return SimpleNamespace(may_touch=may_touch)
 
 
 @functools.cache
-def near_kernels(scalar: Any) -> SimpleNamespace:
+def broad_phase_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernels that bound the geometries and test the pairs, for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     frame = geometry_frame_functions(scalar)
     bounds = bounding_functions(scalar)
-    near_of = near_functions(scalar)
+    pair_test = candidate_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("collision.near", scalar)
-    rounding = rounding_of_places(scalar)
+    module = kernel_module("collision.broad_phase", scalar)
+    rounding = position_rounding(scalar)
 
     @wp.kernel(module=module, enable_backward=False)
     def bound_geometries(
@@ -216,7 +216,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Bound the geometries of possible pairs.
 
-        geometry_centre: in the world. geometry_ball: reach of the geometry within dt, including half the margin and
+        geometry_centre: in the world. geometry_ball: radius that the geometry stays within for dt, including half the margin and
         rounding; its radius without these, negative if unknown; the angle by which it may turn. geometry_axis: from the
         centre to the end of a capsule's segment; of a plane its normal; zero for others.
         """
@@ -224,18 +224,18 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         g = colliding[item]
         link = geometries.link[g]
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), g]
-        place = frame.geometry_centre(g, link, geometry_placement, pose, world)
+        centre = frame.geometry_centre(g, link, geometry_placement, pose, world)
         radius = bounds.ball_radius(geometries, g, size)
-        way = scalar(0.0)
+        moved = scalar(0.0)
         turn = scalar(0.0)
         if link >= 0:
             v = velocity[link, world]
-            way = dt * wp.length(sp.point_velocity(v, place))
+            moved = dt * wp.length(sp.point_velocity(v, centre))
             turn = dt * wp.length(sp.angular(v))
-            place += origin[geometries.link_tree[link], world]
-        reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
-        geometry_centre[g, world] = place
-        geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
+            centre += origin[geometries.link_tree[link], world]
+        expanded = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + moved + scalar(0.5) * margin
+        geometry_centre[g, world] = centre
+        geometry_ball[g, world] = vec3(expanded + rounding * wp.length(centre), radius, turn)
         length = bounds.axis_length(geometries.type[g], size)
         axis = vec3()
         if length > scalar(0.0):
@@ -244,7 +244,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_axis[g, world] = axis
 
     @wp.kernel(module=module, enable_backward=False)
-    def near_pairs(
+    def find_candidates(
         # Model
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
@@ -254,7 +254,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
         # Data out
-        near: wp.array2d(dtype=wp.uint32),
+        candidate_bits: wp.array2d(dtype=wp.uint32),
     ):
         """Set the bits of the pairs of one word."""
         word, world = wp.tid()
@@ -263,8 +263,8 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if near_of.is_near(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
+            if pair_test.may_touch(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
-        near[word, world] = bits
+        candidate_bits[word, world] = bits
 
-    return SimpleNamespace(module=module, bound_geometries=bound_geometries, near_pairs=near_pairs)
+    return SimpleNamespace(module=module, bound_geometries=bound_geometries, find_candidates=find_candidates)
