@@ -61,14 +61,14 @@ def distance_pose_functions(scalar: Any) -> SimpleNamespace:
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
         pose = transform(wp.transform_get_translation(placement), wp.normalize(wp.transform_get_rotation(placement)))
         if link >= 0:
-            slot = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
+            position = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
             turn = quat(
                 link_pose[world, link, 3],
                 link_pose[world, link, 4],
                 link_pose[world, link, 5],
                 link_pose[world, link, 6],
             )
-            pose = wp.transform_multiply(transform(slot, turn), pose)
+            pose = wp.transform_multiply(transform(position, turn), pose)
         return pose
 
     return SimpleNamespace(geometry_pose=geometry_pose)

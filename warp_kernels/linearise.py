@@ -155,10 +155,10 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Write the result of a backward pass into the row that it began with."""
         world = wp.tid()
-        place = first_world + world
-        one_of, worlds = place // copies, total_worlds // copies
+        copy = first_world + world
+        one_of, worlds = copy // copies, total_worlds // copies
         nv, nu = qd_bar.shape[1], control_bar.shape[1]
-        row = row_of(place % copies, copies, nv, row_cursor, qd_path_bar)
+        row = row_of(copy % copies, copies, nv, row_cursor, qd_path_bar)
         rows = 2 * nv + act_bar.shape[1]
         if row >= rows:
             return
@@ -211,10 +211,10 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Compute the rows of a joint's next coordinates, from the complete rows of their velocity."""
         link, world = wp.tid()
-        place = first_world + world
-        if place % copies != 0:
+        copy = first_world + world
+        if copy % copies != 0:
             return
-        one_of, worlds = place // copies, total_worlds // copies
+        one_of, worlds = copy // copies, total_worlds // copies
         nv = qd_path.shape[1]
         rows = 2 * nv + act.shape[1]
         state_rows = matrices(table, wp.static(SLOT.state_rows), worlds, rows, rows)

@@ -219,7 +219,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
             wp.atomic_add(outside, 0, 1)
 
     @wp.kernel(module=module, enable_backward=False)
-    def place_rows(
+    def merge_rows(
         # Data in
         before: wp.array2d(dtype=scalar),
         given: wp.array2d(dtype=scalar),
@@ -270,6 +270,6 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         count_mask=count_mask,
         rank_mask=rank_mask,
         rank_numbers=rank_numbers,
-        place_rows=place_rows,
+        merge_rows=merge_rows,
         project_pose_gradients=project_pose_gradients,
     )

@@ -191,7 +191,7 @@ class DeviceValues:
         before = present.rows if isinstance(present, DeviceValue) else self._uploaded(present, single)
         values = wp.empty((self.num_worlds, before.shape[1]), dtype=self.model.scalar, device=self.device)
         arrays = {"before": before, "given": given.contiguous().reshape((rows, -1)), "rank": rank, "values": values}
-        launch(self._kernels.place_rows, self.num_worlds, arrays, device=self.device, record_tape=False)
+        launch(self._kernels.merge_rows, self.num_worlds, arrays, device=self.device, record_tape=False)
         return values.reshape((self.num_worlds, *single))
 
     def _uploaded(self, value: np.ndarray, single: tuple[int, ...]) -> wp.array:
@@ -202,28 +202,28 @@ class DeviceValues:
         """Return the rank of each world among the chosen ones, -1 for none, and the number of chosen worlds if
         known.
         """
-        place = self.device
-        if not is_on_device(worlds, place):
+        device = self.device
+        if not is_on_device(worlds, device):
             rank = np.full(self.num_worlds, -1, dtype=np.int32)
             try:
                 chosen = np.arange(self.num_worlds)[np.asarray(on_host(worlds))]
             except IndexError:
                 raise ModelError(f"parameter '{name}': worlds don't match {self.num_worlds} worlds") from None
             rank[chosen] = np.arange(len(chosen))
-            return wp.array(rank, dtype=wp.int32, device=place), len(chosen)
+            return wp.array(rank, dtype=wp.int32, device=device), len(chosen)
         given = shared_scalars(worlds)
-        found = wp.full(self.num_worlds, -1, dtype=wp.int32, device=place)
+        found = wp.full(self.num_worlds, -1, dtype=wp.int32, device=device)
         if given.dtype == wp.int64 and given.ndim == 1:
             arrays = {"numbers": given, "rank": found, "outside": self._outside(name)}
-            launch(self._kernels.rank_numbers, given.shape[0], arrays, device=place, record_tape=False)
+            launch(self._kernels.rank_numbers, given.shape[0], arrays, device=device, record_tape=False)
             return found, int(given.shape[0])
         if given.dtype == wp.bool and tuple(given.shape) == (self.num_worlds,):
             until = wp.empty_like(found)
             arrays = {"mask": given, "ones": found}
-            launch(self._kernels.count_mask, self.num_worlds, arrays, device=place, record_tape=False)
+            launch(self._kernels.count_mask, self.num_worlds, arrays, device=device, record_tape=False)
             wp.utils.array_scan(found, until, inclusive=True)
             arrays = {"mask": given, "until": until, "rank": found}
-            launch(self._kernels.rank_mask, self.num_worlds, arrays, device=place, record_tape=False)
+            launch(self._kernels.rank_mask, self.num_worlds, arrays, device=device, record_tape=False)
             return found, None
         raise ModelError(
             f"parameter '{name}': worlds of shape {tuple(given.shape)} and {given.dtype.__name__} don't match "

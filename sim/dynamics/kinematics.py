@@ -26,7 +26,7 @@ from sim.dynamics.differentiable_op import (
 )
 from sim.model.checks import number
 from sim.model.model import Model
-from sim.model.tendons import lengths_of, tendon_places
+from sim.model.tendons import lengths_of, path_points
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
@@ -344,5 +344,5 @@ def tendon_lengths(model: Model, q: np.ndarray) -> np.ndarray:
         given: wp.array = wp.array(q[None], dtype=model.scalar, device="cpu")  # needs no GPU
         poses = forward_kinematics(model, given).numpy()[0]
     coordinates = q[model.dof_q[tendons.term_dof]]
-    places = tendon_places(tendons, model.parameters, poses)
-    return lengths_of(tendons, model.parameters["tendon_coefficient"], coordinates, *places)
+    points = path_points(tendons, model.parameters, poses)
+    return lengths_of(tendons, model.parameters["tendon_coefficient"], coordinates, *points)

@@ -9,7 +9,7 @@ import numpy as np
 TINY = 1e-15
 
 
-def touching_places(
+def tangent_points(
     ends: np.ndarray, centre: np.ndarray, axis: np.ndarray | None, radius: float, side: np.ndarray | None
 ) -> tuple[np.ndarray, float] | None:
     """Return the points where a tendon touches a wrap [2, 3], and its length along it; None if it is straight.
@@ -33,7 +33,7 @@ def touching_places(
     if found is None:
         return None
     touched, length = found
-    places = touched @ plane
+    points = touched @ plane
     if axis is not None:
         # A straight line on the unrolled surface: height is proportional to arc length.
         along = axis / np.linalg.norm(axis)
@@ -41,8 +41,8 @@ def touching_places(
         first, last = np.linalg.norm(flat - touched, axis=1)
         shares = np.array([first, first + length]) / max(first + length + last, TINY)
         rises = heights[0] + (heights[1] - heights[0]) * shares
-        places, length = places + rises[:, None] * along, float(np.hypot(length, rises[1] - rises[0]))
-    return places + centre, length
+        points, length = points + rises[:, None] * along, float(np.hypot(length, rises[1] - rises[0]))
+    return points + centre, length
 
 
 def _plane(ends: np.ndarray, axis: np.ndarray | None) -> np.ndarray:
@@ -68,18 +68,18 @@ def _around(ends: np.ndarray, radius: float, side: np.ndarray | None) -> tuple[n
     if nearest @ nearest > radius**2 and not beyond:
         return None
     turned = np.stack([-ends[:, 1], ends[:, 0]], axis=1)
-    reach = radius * np.sqrt(squares - radius**2)
+    tangent = radius * np.sqrt(squares - radius**2)
     best, found = -np.inf, None
-    for way in (1.0, -1.0):
-        signs = np.array([-way, way])
-        touched = (radius**2 * ends + (signs * reach)[:, None] * turned) / squares[:, None]
-        good = way * _cross(ends[0], ends[1]) if beyond else -float(((touched[0] - touched[1]) ** 2).sum())
+    for winding in (1.0, -1.0):
+        signs = np.array([-winding, winding])
+        touched = (radius**2 * ends + (signs * tangent)[:, None] * turned) / squares[:, None]
+        good = winding * _cross(ends[0], ends[1]) if beyond else -float(((touched[0] - touched[1]) ** 2).sum())
         if good >= best and not _intersect(ends[0], touched[0], ends[1], touched[1]):
-            best, found = good, (touched, way)
+            best, found = good, (touched, winding)
     if found is None:
         return None
-    touched, way = found
-    angle = np.arctan2(-way * _cross(touched[0], touched[1]), touched[0] @ touched[1])
+    touched, winding = found
+    angle = np.arctan2(-winding * _cross(touched[0], touched[1]), touched[0] @ touched[1])
     return touched, radius * float(angle % (2.0 * np.pi))
 
 
@@ -106,8 +106,8 @@ def _inside(ends: np.ndarray, radius: float) -> tuple[np.ndarray, float] | None:
     z = np.sign(between) * (brentq(gap, 0.0, 1.0, xtol=1e-15, rtol=1e-14) if gap(1.0) < 0.0 else 1.0)
     angle = np.arcsin(z) - np.arcsin(one * z)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    place = turn @ ends[0] * one
-    return np.stack([place, place]), 0.0
+    point = turn @ ends[0] * one
+    return np.stack([point, point]), 0.0
 
 
 def _passes_beyond(ends: np.ndarray, side: np.ndarray) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sim.model.poses import IDENTITY, compose
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.tendon_wrapping import touching_places
+from sim.model.tendon_wrapping import tangent_points
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Tendons:
     coupling_softness: tuple[Softness, ...]
 
     @property
-    def place_link(self) -> np.ndarray:
+    def path_link(self) -> np.ndarray:
         """Return the link of each path point, -1 for the world [num_points + 2 num_wraps]."""
         return np.concatenate([self.point_link, np.repeat(self.wrap_link, 2)]).astype(np.int32)
 
@@ -81,7 +81,7 @@ class Tendons:
 
     def links(self, tendon: int) -> list[int]:
         """Return the links of a tendon's path points, without the world."""
-        links = self.place_link
+        links = self.path_link
         ends = self.segment_ends[list(self.segments(tendon))].reshape(-1)
         return sorted({int(links[end]) for end in ends.tolist()} - {-1})
 
@@ -190,10 +190,10 @@ class TendonCouplingSpec:
 ANY_SIDE = -2
 
 
-def tendon_places(
+def path_points(
     tendons: Tendons, parameters: Mapping[str, np.ndarray], poses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return all path points in the world [num_places, 3], and the length along each wrap [num_wraps], m.
+    """Return all path points in the world [num_path_points, 3], and the length along each wrap [num_wraps], m.
 
     The two path points of a wrap that the tendon doesn't touch are midway between the points before and after it.
 
@@ -213,18 +213,18 @@ def tendon_places(
         centre = parameters["tendon_wrap_centre"][wrap]
         tip = _moved(poses, link, centre + parameters["tendon_wrap_axis"][wrap])
         placed = _moved(poses, link, centre)
-        found = touching_places(
+        found = tangent_points(
             ends, placed, tip - placed if tendons.wrap_is_cylinder[wrap] else None,
             float(parameters["tendon_wrap_radius"][wrap]),
             None if side_link == ANY_SIDE else _moved(poses, side_link, tendons.wrap_side[wrap]),
         )  # fmt: skip
-        places, lengths[wrap] = (np.tile(ends.mean(axis=0), (2, 1)), 0.0) if found is None else found
-        touched += list(places)
+        touching, lengths[wrap] = (np.tile(ends.mean(axis=0), (2, 1)), 0.0) if found is None else found
+        touched += list(touching)
     return np.array([*points, *touched]).reshape(-1, 3), lengths
 
 
 def lengths_of(
-    tendons: Tendons, coefficients: np.ndarray, coordinates: np.ndarray, places: np.ndarray, arcs: np.ndarray
+    tendons: Tendons, coefficients: np.ndarray, coordinates: np.ndarray, points: np.ndarray, arcs: np.ndarray
 ) -> np.ndarray:
     """Return the length of each tendon [num_tendons], m.
 
@@ -232,10 +232,10 @@ def lengths_of(
         tendons: the tendons.
         coefficients: coefficients of the terms [num_terms].
         coordinates: joint coordinate of each term [num_terms].
-        places: from :func:`tendon_places`.
+        points: from :func:`path_points`.
         arcs: lengths along wraps, from there too.
     """
-    straight = places[tendons.segment_ends[:, 1]] - places[tendons.segment_ends[:, 0]]
+    straight = points[tendons.segment_ends[:, 1]] - points[tendons.segment_ends[:, 0]]
     along = tendons.segment_wrap >= 0
     pieces = np.linalg.norm(straight, axis=1)
     pieces[along] = arcs[tendons.segment_wrap[along]]

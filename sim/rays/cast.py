@@ -129,7 +129,7 @@ def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: fl
         }
         sources = ({"targets": arrays.targets}, scratch, m.parameters)
         state = {"link_pose": poses, "origin": origin, "direction": direction}
-        launch(kernels.place_targets, dim, *sources, device=m.device, link_pose=poses)
+        launch(kernels.pose_targets, dim, *sources, device=m.device, link_pose=poses)
         farthest = m.types.scalar(max_distance)
         launch(kernels.search_rays, (worlds, rays), *sources, state, device=m.device, max_distance=farthest)
         evaluate = evaluate_ray_kernels(m.types.scalar).evaluate_rays

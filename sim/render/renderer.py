@@ -403,7 +403,7 @@ class Renderer:
             self.local_tubes.assign(vertices.astype(np.float32))
         self.instance_poses.assign(np.concatenate([self._seen(np.concatenate(poses)), [IDENTITY]]).astype(np.float32))
         self.instance_scales.assign((np.concatenate([*scales, [self.unit]]) / self.unit).astype(np.float32))
-        launch(self.kernels.place_vertices, len(self.local), self, device=self.device)
+        launch(self.kernels.transform_vertices, len(self.local), self, device=self.device)
 
 
 @serialized

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.model.model import Model
 from sim.model.poses import compose
-from sim.model.tendons import tendon_places
+from sim.model.tendons import path_points
 from sim.render.tessellation import Triangles, tube
 
 ARC_PIECES = 12  # straight pieces per wrap
@@ -28,14 +28,14 @@ def tendon_pieces(model: Model, poses: np.ndarray) -> np.ndarray:
     tendons = model.tendons
     if not len(tendons.segment_ends):
         return np.zeros((0, 2, 3))
-    places, arcs = tendon_places(tendons, model.parameters, poses)
+    points, arcs = path_points(tendons, model.parameters, poses)
     pieces = []
-    for number, (first, last) in enumerate(places[tendons.segment_ends]):
+    for number, (first, last) in enumerate(points[tendons.segment_ends]):
         wrap = int(tendons.segment_wrap[number])
         if wrap < 0:
             pieces.append(np.stack([first, last])[None])
             continue
-        before = places[tendons.wrap_ends[wrap, 0]]
+        before = points[tendons.wrap_ends[wrap, 0]]
         path = _arc(model, poses, wrap, before, first, last, float(arcs[wrap]))
         pieces.append(np.stack([path[:-1], path[1:]], axis=1))
     return np.concatenate(pieces)

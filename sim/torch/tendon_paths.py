@@ -6,7 +6,7 @@ from sim.model.tendons import ANY_SIDE
 from sim.simulation.simulator import Simulator
 from sim.torch.current_parameters import current_parameter
 from sim.torch.robot.robot import Robot
-from sim.torch.tendon_wraps import Wrapped, touching_places
+from sim.torch.tendon_wraps import Wrapped, tangent_points
 
 
 class TendonPaths:
@@ -22,7 +22,7 @@ class TendonPaths:
         model = simulator.model
         tendons = model.tendons
         self._count, self._nv = len(tendons.names), model.nv
-        used = {*tendons.place_link.tolist(), *tendons.wrap_side_link.tolist()} - {-1, ANY_SIDE}
+        used = {*tendons.path_link.tolist(), *tendons.wrap_side_link.tolist()} - {-1, ANY_SIDE}
         self._links = sorted(int(link) for link in used)
         self._names = [model.link_names[link] for link in self._links]
 
@@ -54,7 +54,7 @@ class TendonPaths:
     def _add_segments(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
         """Add spatial tendons: straight segments between points, or paths around wraps."""
         tendons = self._simulator.model.tendons
-        places, arcs = self._places(q)
+        points, arcs = self._path_points(q)
         for tendon in range(self._count):
             for segment in tendons.segments(tendon):
                 share, wrap = float(tendons.segment_share[segment]), int(tendons.segment_wrap[segment])
@@ -62,7 +62,7 @@ class TendonPaths:
                     lengths[tendon] = lengths[tendon] + share * arcs[wrap]
                     continue
                 at, behind = tendons.segment_ends[segment].tolist()
-                (first, first_rate), (second, second_rate) = places[at], places[behind]
+                (first, first_rate), (second, second_rate) = points[at], points[behind]
                 apart = second - first
                 length = torch.linalg.vector_norm(apart, dim=-1)
                 along = apart / length.clamp(min=torch.finfo(q.dtype).tiny)[..., None]
@@ -70,19 +70,19 @@ class TendonPaths:
                 lengths[tendon] = lengths[tendon] + share * length
                 slopes[tendon] = slopes[tendon] + share * rate
 
-    def _places(self, q: torch.Tensor) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], list[torch.Tensor]]:
+    def _path_points(self, q: torch.Tensor) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], list[torch.Tensor]]:
         """Return the world position of each path point [..., 3], its velocity per degree of freedom [..., nv, 3], and
         the length on each wrap [...].
         """
         tendons, links = self._simulator.model.tendons, _LinkMotions(self, q)
         names = ("point", "wrap_centre", "wrap_axis", "wrap_radius")
         points, centres, axes, radii = (current_parameter(self._simulator, f"tendon_{name}", q) for name in names)
-        places = [links.point(int(link), points[..., k, :]) for k, link in enumerate(tendons.point_link)]
+        found = [links.point(int(link), points[..., k, :]) for k, link in enumerate(tendons.point_link)]
         sides = torch.as_tensor(tendons.wrap_side, dtype=q.dtype, device=q.device)
         arcs = []
         for wrap, (link, side_link) in enumerate(zip(tendons.wrap_link, tendons.wrap_side_link, strict=True)):
             centre, _ = links.point(int(link), centres[..., wrap, :])
-            ends = [places[end][0] - centre for end in tendons.wrap_ends[wrap].tolist()]
+            ends = [found[end][0] - centre for end in tendons.wrap_ends[wrap].tolist()]
             axis = links.direction(int(link), axes[..., wrap, :]) if tendons.wrap_is_cylinder[wrap] else None
             side = None if side_link == ANY_SIDE else links.point(int(side_link), sides[wrap])[0] - centre
             shape = q.shape[:-1]
@@ -90,10 +90,10 @@ class TendonPaths:
             assert rows[0] is not None
             assert rows[1] is not None
             radius = radii[..., wrap].expand(shape).reshape(-1)
-            on, off, arc = touching_places(Wrapped(rows[0], rows[1], rows[2], radius, rows[3]))
-            places += [links.carried(int(link), centre + each.unflatten(0, shape)) for each in (on, off)]
+            on, off, arc = tangent_points(Wrapped(rows[0], rows[1], rows[2], radius, rows[3]))
+            found += [links.carried(int(link), centre + each.unflatten(0, shape)) for each in (on, off)]
             arcs.append(arc.unflatten(0, shape))
-        return places, arcs
+        return found, arcs
 
 
 class _LinkMotions:
@@ -120,13 +120,13 @@ class _LinkMotions:
             return local
         return (self._poses[..., self._links.index(link), :3, :3] @ local[..., None])[..., 0]
 
-    def carried(self, link: int, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def carried(self, link: int, point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a point in the world, and its velocity if a link carries it."""
         if link < 0:
-            return place, self._still
+            return point, self._still
         slot = self._links.index(link)
-        arm = place - self._poses[..., slot, :3, 3]
-        return place, point_jacobian(self._jacobians[..., slot, :, :], arm)
+        arm = point - self._poses[..., slot, :3, 3]
+        return point, point_jacobian(self._jacobians[..., slot, :, :], arm)
 
 
 def point_jacobian(jacobian: torch.Tensor, arm: torch.Tensor) -> torch.Tensor:

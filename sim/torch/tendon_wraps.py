@@ -38,18 +38,18 @@ class Wrapped:
         return Wrapped(self.first[chosen], self.last[chosen], axis, self.radius[chosen], side)
 
 
-def touching_places(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def tangent_points(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the points where a tendon comes onto and leaves the surface, from the centre [n, 3], and its length there
     [n].
 
     A straight tendon has both in the middle of its ends.
     """
     with torch.no_grad():
-        way, root = _choose(wrapped)
+        winding, root = _choose(wrapped)
     on = 0.5 * (wrapped.first + wrapped.last)
     off, arc = on.clone(), torch.zeros_like(on[:, 0])
     for kind in (FIRST_SENSE, SECOND_SENSE, INSIDE):
-        chosen = way == kind
+        chosen = winding == kind
         if chosen.any():
             given = wrapped.at(chosen)
             found = _inside(given, root[chosen]) if kind == INSIDE else _around(given, 3.0 - 2.0 * kind)
@@ -72,9 +72,9 @@ def _normal(wrapped: Wrapped) -> torch.Tensor:
     return torch.nn.functional.normalize(torch.where(aligned, across, turned), dim=-1)
 
 
-def _flat(place: torch.Tensor, normal: torch.Tensor, wrapped: Wrapped) -> torch.Tensor:
+def _flat(point: torch.Tensor, normal: torch.Tensor, wrapped: Wrapped) -> torch.Tensor:
     """Return a point in the plane of the circle."""
-    return place if wrapped.axis is None else place - _dot(normal, place)[:, None] * normal
+    return point if wrapped.axis is None else point - _dot(normal, point)[:, None] * normal
 
 
 def _choose(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,20 +89,20 @@ def _choose(wrapped: Wrapped) -> tuple[torch.Tensor, torch.Tensor]:
     usable &= _length(first) >= TINY
     root = torch.zeros_like(radius)
     beside = None if wrapped.side is None else torch.stack([_dot(x, wrapped.side), _dot(y, wrapped.side)], dim=-1)
-    way = torch.where(usable, _way_around(first, last, beside, radius), STRAIGHT)
+    winding = torch.where(usable, _winding_around(first, last, beside, radius), STRAIGHT)
     if wrapped.side is not None:
         within = _length(wrapped.side) < radius
         held = within & usable & _passes_inside(first, last, radius)
-        way = torch.where(within, torch.where(held, INSIDE, STRAIGHT), way)
+        winding = torch.where(within, torch.where(held, INSIDE, STRAIGHT), winding)
         if held.any():
             between = torch.atan2(last[held, 1], last[held, 0])
             ratios = [radius[held] / _length(each[held]) for each in (first, last)]
             found = _root_inside(ratios[0], ratios[1], between.abs())
             root[held] = torch.where(between < 0.0, -found, found)
-    return way, root
+    return winding, root
 
 
-def _way_around(
+def _winding_around(
     first: torch.Tensor, last: torch.Tensor, side: torch.Tensor | None, radius: torch.Tensor
 ) -> torch.Tensor:
     apart = last - first
@@ -115,21 +115,21 @@ def _way_around(
         beyond = (_cross(side, first) * turn > 0.0) & (_cross(last, side) * turn > 0.0)
     straight = (torch.minimum(_length(first), _length(last)) < radius) | (square < TINY)
     straight |= (nearest > radius) & ~beyond
-    way, best = torch.full_like(radius, STRAIGHT, dtype=torch.long), torch.full_like(radius, -torch.inf)
+    winding, best = torch.full_like(radius, STRAIGHT, dtype=torch.long), torch.full_like(radius, -torch.inf)
     for kind in (FIRST_SENSE, SECOND_SENSE):
         sense = 3.0 - 2.0 * kind
-        on, off = _tangent_place(first, -sense, radius), _tangent_place(last, sense, radius)
+        on, off = _tangent_point(first, -sense, radius), _tangent_point(last, sense, radius)
         good = torch.where(beyond, sense * turn, -_dot(on - off, on - off))
         better = (good >= best) & ~_meet(first, on, last, off)
-        way, best = torch.where(better, kind, way), torch.where(better, good, best)
-    return torch.where(straight, STRAIGHT, way)
+        winding, best = torch.where(better, kind, winding), torch.where(better, good, best)
+    return torch.where(straight, STRAIGHT, winding)
 
 
-def _tangent_place(place: torch.Tensor, sense: float, radius: torch.Tensor) -> torch.Tensor:
-    square = _dot(place, place)
-    reach = sense * radius * (square - radius**2).clamp(min=0.0).sqrt()
-    turned = torch.stack([-place[:, 1], place[:, 0]], dim=-1)
-    return ((radius**2)[:, None] * place + reach[:, None] * turned) / square.clamp(min=TINY)[:, None]
+def _tangent_point(point: torch.Tensor, sense: float, radius: torch.Tensor) -> torch.Tensor:
+    square = _dot(point, point)
+    tangent = sense * radius * (square - radius**2).clamp(min=0.0).sqrt()
+    turned = torch.stack([-point[:, 1], point[:, 0]], dim=-1)
+    return ((radius**2)[:, None] * point + tangent[:, None] * turned) / square.clamp(min=TINY)[:, None]
 
 
 def _meet(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
@@ -180,11 +180,11 @@ def _around(wrapped: Wrapped, sense: float) -> tuple[torch.Tensor, torch.Tensor,
     return _risen(wrapped, normal, flat, on, off, arc)
 
 
-def _touch(place: torch.Tensor, normal: torch.Tensor, sense: float, radius: torch.Tensor) -> torch.Tensor:
-    square = _dot(place, place)
-    reach = sense * radius * (square - radius**2).clamp(min=TINY).sqrt()
-    turned = torch.linalg.cross(normal, place)
-    return ((radius**2)[:, None] * place + reach[:, None] * turned) / square[:, None]
+def _touch(point: torch.Tensor, normal: torch.Tensor, sense: float, radius: torch.Tensor) -> torch.Tensor:
+    square = _dot(point, point)
+    tangent = sense * radius * (square - radius**2).clamp(min=TINY).sqrt()
+    turned = torch.linalg.cross(normal, point)
+    return ((radius**2)[:, None] * point + tangent[:, None] * turned) / square[:, None]
 
 
 def _inside(wrapped: Wrapped, root: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -211,7 +211,7 @@ def _risen(
     low = _dot(normal, wrapped.first)
     rise = (_dot(normal, wrapped.last) - low) / (before + arc + behind).clamp(min=TINY)
     heights = low + rise * before, low + rise * (before + arc)
-    on, off = (place + height[:, None] * normal for place, height in zip((on, off), heights, strict=True))
+    on, off = (point + height[:, None] * normal for point, height in zip((on, off), heights, strict=True))
     return on, off, arc * (1.0 + rise**2).sqrt()
 
 

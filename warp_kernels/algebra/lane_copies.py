@@ -56,8 +56,8 @@ def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, 
         # Data out
         worlds: of_worlds,
     ):
-        place, group = wp.tid()
-        write_worlds(groups, worlds, items[place], group)
+        index, group = wp.tid()
+        write_worlds(groups, worlds, items[index], group)
 
     @wp.kernel(name=f"{kind}_to_groups", module=module, enable_backward=False)
     def to_groups(
@@ -68,8 +68,8 @@ def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, 
         # Data out
         groups: of_groups,
     ):
-        place, group = wp.tid()
-        write_group(worlds, groups, items[place], group)
+        index, group = wp.tid()
+        write_group(worlds, groups, items[index], group)
 
     @wp.kernel(name=f"add_{kind}_to_groups", module=module, enable_backward=False)
     def add_to_groups(
@@ -80,8 +80,8 @@ def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, 
         # Data out
         groups: of_groups,
     ):
-        place, group = wp.tid()
-        add_to_group(worlds, groups, items[place], group)
+        index, group = wp.tid()
+        add_to_group(worlds, groups, items[index], group)
 
     return {
         f"{kind}_to_worlds": to_worlds,

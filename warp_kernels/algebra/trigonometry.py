@@ -31,12 +31,12 @@ def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> Simple
     cosine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k) for k in range(terms)))
 
     @Native(scalar, lanes, "algebra").func_native()
-    def brought_near(x: lane, far: scalar) -> lane:
+    def reduced(x: lane, far: scalar) -> lane:
         """Return the angles, those beyond ``far`` reduced to one turn."""
 
     @wp.func
     def sine_cosine(angle: lane):
-        x = brought_near(angle, far)
+        x = reduced(angle, far)
         turns = lane()
         for i in range(wp.static(lanes)):
             turns[i] = wp.rint(x[i] * over_pi)

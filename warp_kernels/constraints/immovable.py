@@ -52,7 +52,7 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def move_alike(mobility: scalar, apart: scalar):
+    def move_together(mobility: scalar, apart: scalar):
         """Return whether the effective inverse mass of both sides together is rounding noise relative to ``apart``, the
         sum over each side alone.
         """
@@ -78,5 +78,9 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         return least > scalar(0.0) and least >= scalar(MOST) * mobility
 
     return SimpleNamespace(
-        rounding=rounding, least_mobility=least_mobility, move_alike=move_alike, bounded=bounded, is_least=is_least
+        rounding=rounding,
+        least_mobility=least_mobility,
+        move_together=move_together,
+        bounded=bounded,
+        is_least=is_least,
     )

@@ -28,7 +28,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
     Options, Limits = structs.Options, structs.Limits
 
     @wp.func
-    def reach(options: Options, speed: scalar):
+    def cutoff(options: Options, speed: scalar):
         """Return the gap below which a limit is listed: the distance that may close in the step. Zero if limits act
         only once they are passed.
         """
@@ -106,7 +106,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         return -gap_bar
 
     return SimpleNamespace(
-        reach=reach,
+        cutoff=cutoff,
         limit_gap=limit_gap,
         limit_bias=limit_bias,
         limit_bias_adjoint=limit_bias_adjoint,

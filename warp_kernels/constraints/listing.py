@@ -214,9 +214,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(constrained.limited_dof.shape[0]):
             k = constrained.limited_dof[i]
             value = inputs.q[world, dof_q[k]]
-            reach = limit.reach(inputs.options, inputs.qd[world, k] + inputs.options.dt * qdd[world, k])
+            cutoff = limit.cutoff(inputs.options, inputs.qd[world, k] + inputs.options.dt * qdd[world, k])
             for kind in range(LOWER_LIMIT, UPPER_LIMIT + 1):  # both if the range is narrow
-                if limit.limit_gap(inputs.limits, kind, k, value, world) < reach:
+                if limit.limit_gap(inputs.limits, kind, k, value, world) < cutoff:
                     joint_constraint(count, world, kind, k, k, constraints)
                     count += 1
         for i in range(constrained.cone_dof.shape[0]):
@@ -226,8 +226,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 rate += inputs.cones.row[i, world][axis] * (
                     inputs.qd[world, k + axis] + inputs.options.dt * qdd[world, k + axis]
                 )
-            reach = limit.reach(inputs.options, rate)
-            if inputs.cones.gap[i, world] - common.value_of(inputs.limits.margin, world, k) < reach:
+            cutoff = limit.cutoff(inputs.options, rate)
+            if inputs.cones.gap[i, world] - common.value_of(inputs.limits.margin, world, k) < cutoff:
                 constraints.kind[count, world] = CONE_LIMIT
                 constraints.item[count, world] = i
                 constraints.tail[2 * count, world] = -1

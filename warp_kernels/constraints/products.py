@@ -208,7 +208,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 here = (2 * constraint + side) * paths.max_depth
                 apart += path_square(row, here, paths, tail, scale, world)
         total = apart + wp.trace(shared_mobility(constraint, world, paths, constraints, row, scale))
-        if immovable.move_alike(total, apart):
+        if immovable.move_together(total, apart):
             total = scalar(0.0)
         return total
 

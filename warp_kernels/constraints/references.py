@@ -37,12 +37,12 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         return is_of_tendon(kind) or (references.limit.shape[0] > 0 and kind != ACTUATOR)
 
     @wp.func
-    def limit_place(kind: int, dof: int):
+    def limit_index(kind: int, dof: int):
         """Return the index of the reference of a joint's limit."""
-        place = 2 * dof
+        index = 2 * dof
         if kind == UPPER_LIMIT:
-            place += 1
-        return place
+            index += 1
+        return index
 
     @wp.func
     def reference(references: References, kind: int, item: int, world: int):
@@ -66,7 +66,7 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return references.cone[item, world]
         if kind >= POINT:
             return references.anchor[2 * item + kind - POINT, world]
-        return references.limit[limit_place(kind, item), world]
+        return references.limit[limit_index(kind, item), world]
 
     @wp.func
     def add_reference_bar(references_bar: References, kind: int, item: int, world: int, bar: vec3):
@@ -88,7 +88,7 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         elif kind >= POINT:
             references_bar.anchor[2 * item + kind - POINT, world] += bar
         else:
-            references_bar.limit[limit_place(kind, item), world] += bar
+            references_bar.limit[limit_index(kind, item), world] += bar
 
     return SimpleNamespace(
         is_referred=is_referred,

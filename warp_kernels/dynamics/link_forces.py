@@ -65,9 +65,9 @@ def drag_kernels(scalar: Any) -> SimpleNamespace:
             k = ancestor[dof_row_start[tail] + d]
             drag_velocity[box, world] += subspace[k, world] * qd[world, k]
         motion = drag_velocity[box, world]
-        place = pose[link, world] * drag_placement[box]
-        centre = wp.transform_get_translation(place)
-        axes = wp.transform_get_rotation(place)
+        box_pose = pose[link, world] * drag_placement[box]
+        centre = wp.transform_get_translation(box_pose)
+        axes = wp.transform_get_rotation(box_pose)
         density = medium_density[wp.min(world, medium_density.shape[0] - 1), 0]
         viscosity = medium_viscosity[wp.min(world, medium_viscosity.shape[0] - 1), 0]
         through = sp.point_velocity(motion, centre) - wind[wp.min(world, wind.shape[0] - 1), 0]

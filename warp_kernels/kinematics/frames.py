@@ -26,7 +26,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
 
     @wp.func
-    def place(link_pose: transform, placement: transform):
+    def frame_pose(link_pose: transform, placement: transform):
         """Return the pose of a frame about its tree's origin."""
         rotation = a.rotation(link_pose)
         return a.make_pose(
@@ -134,7 +134,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = frame_link[frame]
         if link < 0:
             return placement
-        placed = frames.place(pose[link, group], placement)
+        placed = frames.frame_pose(pose[link, group], placement)
         return a.make_pose(origin[link_tree[link], group] + a.position(placed), a.rotation(placed))
 
     @wp.func
@@ -194,7 +194,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         a.fetch_frame_to_read(frame_pose_bar, group, frame)
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             shift = a.load_bar3_vec3(frame_pose_bar, group, frame, 0)
             turn = a.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, group, frame, 3))
             frames.add_frame_bar(link, group, placed, turn, shift, pose, pose_bar)
@@ -242,7 +242,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = frame_link[frame]
         if link >= 0:
             a.read_frame(buffer, frame_matrix_bar, group, frame, 4, 4)
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             shift = a.get_column(buffer, frame_matrix_bar, group, frame, 0, 3, 4)
             matrix_bar = a.mat_rows(
                 a.get_row(buffer, frame_matrix_bar, group, frame, 0, 4),

@@ -80,7 +80,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = frame_link[frame]
         a.begin(buffer, group, 6 * nv)
         if link >= 0:
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             first = path_start[frame]
             last = path_start[frame + 1]
@@ -122,7 +122,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = frame_link[frame]
         if link >= 0:
             a.read_frame(buffer, jacobian_bar, group, frame, 6, nv)
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             point_bar = vec3()
             turn = vec3()

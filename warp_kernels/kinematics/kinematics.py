@@ -87,8 +87,8 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         a.fetch_to_read(q, group)
         own = a.zero_pose()
         before = int(-1)
-        for place in range(visit_start[tree], visit_start[tree + 1]):
-            link = visit[place]
+        for index in range(visit_start[tree], visit_start[tree + 1]):
+            link = visit[index]
             parent = links.parent[link]
             kind = links.joint_type[link]
             axis = joint_axis[link]

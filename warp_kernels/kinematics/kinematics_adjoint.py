@@ -134,8 +134,8 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.begin(q_bar_buffer, group, nq)
         first = visit_start[tree]
         last = visit_start[tree + 1]
-        for place in range(first, last):
-            link = visit[place]
+        for index in range(first, last):
+            link = visit[index]
             bar = pose_bar[link, group]
             turn_bar[link, group] = a.turn_of_quaternion(a.rotation(pose[link, group]), a.rotation(bar))
             shift_bar[link, group] = a.position(bar)

@@ -86,7 +86,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             v = frames.in_reference(
                 reference, body_velocity(frame, group, path_start, path_dof, qd, subspace), placed, point
@@ -120,7 +120,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            placed = frames.frame_pose(pose[link, group], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             v = body_velocity(frame, group, path_start, path_dof, qd, subspace)
             given = a.join(

@@ -67,14 +67,14 @@ def piece_functions(scalar: Any) -> SimpleNamespace:
         link = targets.link[target]
         pose = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), targets.geometry[target]]
         if link >= 0:
-            place = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
+            position = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
             turn = quat(
                 link_pose[world, link, 3],
                 link_pose[world, link, 4],
                 link_pose[world, link, 5],
                 link_pose[world, link, 6],
             )
-            pose = wp.transform_multiply(transform(place, turn), pose)
+            pose = wp.transform_multiply(transform(position, turn), pose)
         return pose
 
     @wp.func

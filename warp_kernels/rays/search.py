@@ -99,9 +99,9 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                     height[height_row, first + shape[2] + 1],
                 )
                 low = scalar(column) * step[0] - size[0]
-                near = scalar(row) * step[1] - size[1]
+                left = scalar(row) * step[1] - size[1]
                 next_column = until(o[0], d[0], low, low + step[0])
-                next_row = until(o[1], d[1], near, near + step[1])
+                next_row = until(o[1], d[1], left, left + step[1])
                 stop = wp.min(wp.min(next_column, next_row), end)
                 # Distance of v above u, as a function of time: the side of the cell's diagonal.
                 slope = d[1] / step[1] - d[0] / step[0]
@@ -112,13 +112,13 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                     if turn <= now or turn > stop:
                         turn = stop
                 for part in range(2):
-                    place = turn
+                    leave = turn
                     if part == 1:
-                        place = stop
-                    if searching and (part == 0 or place > now):
+                        leave = stop
+                    if searching and (part == 0 or leave > now):
                         above = side
                         if slope != scalar(0.0):
-                            above += slope * scalar(0.5) * (now + place)
+                            above += slope * scalar(0.5) * (now + leave)
                         kind = LOWER_TRIANGLE
                         if above > scalar(0.0):
                             kind = UPPER_TRIANGLE
@@ -126,8 +126,8 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                             before = clearance(o, d, now, size, step, row, column, kind, corners)
                             began = True
                         after = d[2]  # of a vertical ray, which stays over one point without an end
-                        if place < scalar(wp.inf):
-                            after = clearance(o, d, place, size, step, row, column, kind, corners)
+                        if leave < scalar(wp.inf):
+                            after = clearance(o, d, leave, size, step, row, column, kind, corners)
                         crosses = before >= scalar(0.0) and after < scalar(0.0)
                         if before <= scalar(0.0) and after > scalar(0.0):
                             crosses = True
@@ -137,14 +137,14 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                             normal = surfaces.surface_normal(wp.static(codes.HEIGHTFIELD), element, o, size, triangle)
                             time = surfaces.surface_time(wp.static(codes.HEIGHTFIELD), element, o, d, size, triangle)
                             # A ray within the plane of a triangle hits it anywhere, by rounding: the next one decides.
-                            crosses = time >= now - slack and time <= place + slack
+                            crosses = time >= now - slack and time <= leave + slack
                             if crosses and wp.abs(wp.dot(normal, d)) > along:
                                 hit = hits.take(time, target, element, hit)
                                 searching = hit.target != target
                                 before = after
                         else:
                             before = after
-                        now = place
+                        now = leave
                 if stop >= end:
                     searching = False
                 elif next_column < next_row:
@@ -175,7 +175,7 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
     pieces = piece_functions(scalar)
 
     @wp.func
-    def reach(type: int, size: vec3, radius: scalar):
+    def bounding_radius(type: int, size: vec3, radius: scalar):
         """Return the radius of a bounding sphere about the target's centre; negative for unbounded geometries."""
         result = scalar(-1.0)
         if type == wp.static(codes.SPHERE):
@@ -193,7 +193,7 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         return result * scalar(1.0001)
 
     @wp.kernel(module=mod, enable_backward=False)
-    def place_targets(
+    def pose_targets(
         # Model
         targets: Targets,
         # Parameters
@@ -214,7 +214,7 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         centre = wp.transform_point(pose, wp.cw_mul(targets.centre[target], size))
         target_pose[world, target] = pose
         target_ball[world, target] = vec4(
-            centre[0], centre[1], centre[2], reach(targets.type[target], size, targets.radius[target])
+            centre[0], centre[1], centre[2], bounding_radius(targets.type[target], size, targets.radius[target])
         )
 
     @wp.func
@@ -313,4 +313,4 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
                         hit = mesh_hit(targets, target, o, d, size, start, height, hit)
         found[world, ray] = wp.vec2i(hit.target, hit.feature)
 
-    return SimpleNamespace(module=mod, place_targets=place_targets, search_rays=search_rays)
+    return SimpleNamespace(module=mod, pose_targets=pose_targets, search_rays=search_rays)

@@ -94,7 +94,7 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
         return side
 
     @wp.func
-    def way(feature: int):
+    def crossing_sign(feature: int):
         """Return -1 for the entry of a ray, 1 for the exit."""
         side = scalar(-1.0)
         if feature % 2 == 1:
@@ -106,20 +106,20 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
         """Return the distance along the ray to a feature, in lengths of ``d``; negative for a miss."""
         time = scalar(NEVER)
         if type == wp.static(codes.SPHERE):
-            time = round_time(o, d, size[0], way(feature))
+            time = round_time(o, d, size[0], crossing_sign(feature))
         elif type == wp.static(codes.ELLIPSOID):
-            time = round_time(wp.cw_div(o, size), wp.cw_div(d, size), scalar(1.0), way(feature))
+            time = round_time(wp.cw_div(o, size), wp.cw_div(d, size), scalar(1.0), crossing_sign(feature))
         elif type == wp.static(codes.CAPSULE) or type == wp.static(codes.CYLINDER):
             if feature < 2:
-                time = side_time(o, d, size[0], way(feature))
+                time = side_time(o, d, size[0], crossing_sign(feature))
             elif type == wp.static(codes.CYLINDER):
                 time = level_time(o[2], d[2], end_side(feature) * size[1])
             else:
                 centre = vec3(scalar(0.0), scalar(0.0), end_side(feature) * size[1])
-                time = round_time(o - centre, d, size[0], way(feature))
+                time = round_time(o - centre, d, size[0], crossing_sign(feature))
         elif type == wp.static(codes.BOX):
             axis = feature // 2
-            time = level_time(o[axis], d[axis], way(feature) * size[axis])
+            time = level_time(o[axis], d[axis], crossing_sign(feature) * size[axis])
         elif type == wp.static(codes.PLANE):
             time = level_time(o[2], d[2], scalar(0.0))
         else:
@@ -143,11 +143,11 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
                 normal = wp.normalize(point - vec3(scalar(0.0), scalar(0.0), end_side(feature) * size[1]))
         elif type == wp.static(codes.BOX):
             if feature // 2 == 0:
-                normal = vec3(way(feature), scalar(0.0), scalar(0.0))
+                normal = vec3(crossing_sign(feature), scalar(0.0), scalar(0.0))
             elif feature // 2 == 1:
-                normal = vec3(scalar(0.0), way(feature), scalar(0.0))
+                normal = vec3(scalar(0.0), crossing_sign(feature), scalar(0.0))
             else:
-                normal = vec3(scalar(0.0), scalar(0.0), way(feature))
+                normal = vec3(scalar(0.0), scalar(0.0), crossing_sign(feature))
         elif type != wp.static(codes.PLANE):
             normal = wp.normalize(triangle_area(corners))
         return normal

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warp_kernels.render.trace import GROUND_REACH, SKY, SUNNY_GROUND, render_kernels
+from warp_kernels.render.trace import GROUND_DISTANCE, SKY, SUNNY_GROUND, render_kernels
 from warp_kernels.types import kernel_module
 
 
@@ -22,15 +22,19 @@ def occlusion_kernels() -> SimpleNamespace:
 
     @wp.func
     def blocked(
-        mesh: wp.uint64, planes: wp.array(dtype=wp.transform), origin: wp.vec3, direction: wp.vec3, reach: float
+        mesh: wp.uint64,
+        planes: wp.array(dtype=wp.transform),
+        origin: wp.vec3,
+        direction: wp.vec3,
+        distance_limit: float,
     ):
         """Return whether a ray hits a triangle or a plane within reach."""
-        found = wp.mesh_query_ray_anyhit(mesh, origin, direction, reach)
+        found = wp.mesh_query_ray_anyhit(mesh, origin, direction, distance_limit)
         for i in range(planes.shape[0]):
             up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
             height = wp.dot(origin - wp.transform_get_translation(planes[i]), up)
             closing = wp.dot(direction, up)
-            found = found or (closing * height < 0.0 and wp.abs(height) < reach * wp.abs(closing))
+            found = found or (closing * height < 0.0 and wp.abs(height) < distance_limit * wp.abs(closing))
         return found
 
     @wp.func
@@ -43,7 +47,7 @@ def occlusion_kernels() -> SimpleNamespace:
         directions: wp.array(dtype=wp.vec3),
         first: int,
         step: int,
-        reach: float,
+        distance_limit: float,
     ):
         """Return the share of the rays about a normal that are free within reach; every step-th of the directions from
         the first on.
@@ -66,7 +70,7 @@ def occlusion_kernels() -> SimpleNamespace:
             # A smoothed normal leans over the triangle: directions below it carry no information.
             if wp.dot(direction, flat) > 0.0:
                 rays += 1.0
-                if not blocked(mesh, planes, origin, direction, reach):
+                if not blocked(mesh, planes, origin, direction, distance_limit):
                     free += 1.0
         return wp.where(rays > 0.0, free / wp.max(rays, 1.0), 1.0)
 
@@ -77,7 +81,7 @@ def occlusion_kernels() -> SimpleNamespace:
         scene: Scene,
         samples: wp.array(dtype=wp.vec2),
         directions: wp.array(dtype=wp.vec3),
-        reach: float,
+        distance_limit: float,
         # Parameters
         first_row: int,
         # Data in
@@ -100,18 +104,18 @@ def occlusion_kernels() -> SimpleNamespace:
             points = 1 + samples.shape[0]
         missing = wp.vec3(0.0, 0.0, 0.0)
         for k in range(points):
-            place = wp.vec2(0.5, 0.5)
+            offset = wp.vec2(0.5, 0.5)
             if k > 0:
-                place = samples[k - 1]
-            direction = ray(view, float(column) + place[0], float(row) + place[1])
+                offset = samples[k - 1]
+            direction = ray(view, float(column) + offset[0], float(row) + offset[1])
             found = see(view, scene, mesh, instance_poses, direction)
             if found.shown != SKY:
                 part = open_part(
-                    mesh, scene.planes, found.point, found.normal, found.flat, directions, k, points, reach
+                    mesh, scene.planes, found.point, found.normal, found.flat, directions, k, points, distance_limit
                 )
                 had = float(1.0)
                 if found.shown == SUNNY_GROUND:
-                    had = openness(mesh, found.point, found.normal, GROUND_REACH)
+                    had = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
                 _color, share, _first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
                 missing += skylight(view, found.albedo, found.normal) * ((had - part) * (1.0 - found.haze) * share)
         smooth[row, column] = smooth[row, column] - missing / float(points)
@@ -122,7 +126,7 @@ def occlusion_kernels() -> SimpleNamespace:
         view: View,
         scene: Scene,
         directions: wp.array(dtype=wp.vec3),
-        reach: float,
+        distance_limit: float,
         # Parameters
         first_row: int,
         # Data in
@@ -137,7 +141,9 @@ def occlusion_kernels() -> SimpleNamespace:
         found = see(view, scene, mesh, instance_poses, ray(view, float(column) + 0.5, float(row) + 0.5))
         part = float(1.0)
         if found.shown != SKY:
-            part = open_part(mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, reach)
+            part = open_part(
+                mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, distance_limit
+            )
         sky_part[row, column] = part
 
     return SimpleNamespace(shade_corners=shade_corners, measure_openness=measure_openness)

@@ -16,7 +16,7 @@ SKY = -1
 SUNNY_GROUND = -2
 SHADED_GROUND = -3
 FAR = 1.0e6  # visibility limit [m]
-GROUND_REACH = 0.12  # reach of the darkening of the ground by nearby objects [m]
+GROUND_DISTANCE = 0.12  # reach of the darkening of the ground by nearby objects [m]
 MOST_LAYERS = 16  # of transparent surfaces
 
 
@@ -107,15 +107,15 @@ def render_kernels() -> SimpleNamespace:
         return 1.0
 
     @wp.func
-    def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, reach: float):
+    def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, distance_limit: float):
         """Return the share of the sky that a ground point sees: less under and next to objects, from the nearest
         surface above it.
         """
-        probe = point + normal * (0.35 * reach)
-        near = wp.mesh_query_point_no_sign(mesh, probe, reach)
-        if near.result:
-            distance = wp.length(wp.mesh_eval_position(mesh, near.face, near.u, near.v) - probe)
-            part = wp.clamp(distance / reach, 0.0, 1.0)
+        probe = point + normal * (0.35 * distance_limit)
+        closest = wp.mesh_query_point_no_sign(mesh, probe, distance_limit)
+        if closest.result:
+            distance = wp.length(wp.mesh_eval_position(mesh, closest.face, closest.u, closest.v) - probe)
+            part = wp.clamp(distance / distance_limit, 0.0, 1.0)
             return 0.45 + 0.55 * part * part * (3.0 - 2.0 * part)
         return 1.0
 
@@ -281,7 +281,7 @@ def render_kernels() -> SimpleNamespace:
         if shown == SUNNY_GROUND:
             sunlight = sunlight_on(view, mesh, found)
             if open_sky < 0.0:
-                open_sky = openness(mesh, found.point, found.normal, GROUND_REACH)
+                open_sky = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
             if sunlight == 0.0:
                 shown = SHADED_GROUND
             ambient = skylight(view, found.albedo, found.normal)
@@ -332,7 +332,7 @@ def render_kernels() -> SimpleNamespace:
         return edge
 
     @wp.kernel(module=mod, enable_backward=False)
-    def place_vertices(
+    def transform_vertices(
         # Model
         local: wp.array(dtype=wp.vec3),
         vertex_instance: wp.array(dtype=int),
@@ -393,17 +393,17 @@ def render_kernels() -> SimpleNamespace:
         if is_edge(view, row, column, color, shown):
             total = here
             count = int(1)
-            alike = int(0)
+            similar = int(0)
             open_sky = float(-1.0)
             for k in range(samples.shape[0]):
-                if alike < 4:
+                if similar < 4:
                     s = samples[k]
                     direction = ray(view, float(column) + s[0], float(row) + s[1])
                     found, seen, open_sky = trace(view, scene, mesh, glass, instance_poses, direction, open_sky)
                     total = total + found
                     count = count + 1
                     if k < 4 and not differ(here, thing, found, seen):
-                        alike = alike + 1
+                        similar = similar + 1
             here = total / float(count)
         smooth[row, column] = here
 
@@ -462,6 +462,6 @@ def render_kernels() -> SimpleNamespace:
 
     return SimpleNamespace(
         View=View, Scene=Scene, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
-        place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
+        transform_vertices=transform_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

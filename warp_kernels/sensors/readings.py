@@ -46,7 +46,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
     selection = selection_functions(scalar)
     geometry_on, contact_point = selection.geometry_on, selection.contact_point
     frames = frame_functions(scalar)
-    place, add_frame_bar = frames.place, frames.add_frame_bar
+    frame_pose, add_frame_bar = frames.frame_pose, frames.add_frame_bar
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
@@ -103,7 +103,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
             sensed_bar.contacts.apart[slot, world] += (scalar(0.5) * side_sign(side)) * bar
         sensed_bar.motions.origin[sensed.constraints.reference[constraint, world], world] += bar
         sensed_bar.motions.origin[sensed.link_tree[link], world] -= bar
-        frame = place(sensed.pose[link, world], sensors.placement[i])
+        frame = frame_pose(sensed.pose[link, world], sensors.placement[i])
         add_frame_bar(link, world, frame, vec3(), -bar, sensed.pose, sensed_bar.pose)
 
     @wp.func(inline=True)

@@ -99,12 +99,12 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform), motions: Motions,
     ):  # fmt: skip
         """Return the rotation from world axes to those of a frame in a link, and a world point in these axes."""
-        place = placement
+        frame = placement
         if link >= 0:
             # Poses are about the origin of their tree.
             point -= motions.origin[link_tree[link], world]
-            place = pose[link, world] * place
-        to_frame = wp.transform_inverse(place)
+            frame = pose[link, world] * frame
+        to_frame = wp.transform_inverse(frame)
         return to_frame, wp.transform_point(to_frame, point)
 
     return SimpleNamespace(holds=holds, meets=meets, seen_from=seen_from)

@@ -205,7 +205,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                             if here == there:
                                 apart += wp.trace(product)
                     if other == constraint:
-                        if immovable.move_alike(wp.trace(total), apart):
+                        if immovable.move_together(wp.trace(total), apart):
                             total = mat33()
                         total += options.cfm * wp.identity(n=3, dtype=scalar)
                         total[0, 0] += compliance[constraint, world]

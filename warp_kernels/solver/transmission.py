@@ -203,10 +203,10 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         """
         rate = vec3()
         if moves(link, dof, lines):
-            place = point
+            position = point
             if link_tree[link] != reference:
-                place = point + origin[reference, world] - origin[link_tree[link], world]
-            rate = sp.point_velocity(subspace[dof, world], place)
+                position = point + origin[reference, world] - origin[link_tree[link], world]
+            rate = sp.point_velocity(subspace[dof, world], position)
         return rate
 
     @wp.kernel(module=contact_module)

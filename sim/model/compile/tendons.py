@@ -12,7 +12,7 @@ from sim.model.compile.dofs import DofLayout
 from sim.model.joint_types import is_scalar
 from sim.model.poses import compose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
-from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, Tendons, TendonSpec, TendonWrap, lengths_of, tendon_places
+from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, Tendons, TendonSpec, TendonWrap, lengths_of, path_points
 
 
 def lay_out_tendons(
@@ -179,8 +179,8 @@ def _initial_lengths(
 ) -> np.ndarray:  # fmt: skip
     q0 = np.concatenate([np.zeros(0), *(body.joint.q0 for body in bodies)])
     poses = np.array(initial_poses(bodies) if len(tendons.point_link) else []).reshape(-1, 7)
-    places = tendon_places(tendons, of_paths, poses)
-    return lengths_of(tendons, coefficients, q0[layout.dof_q[tendons.term_dof]], *places)
+    points = path_points(tendons, of_paths, poses)
+    return lengths_of(tendons, coefficients, q0[layout.dof_q[tendons.term_dof]], *points)
 
 
 def _starts(runs: Sequence[Sequence[object]]) -> np.ndarray:

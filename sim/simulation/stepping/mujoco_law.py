@@ -13,7 +13,7 @@ from sim.errors import ModelError
 from sim.model.inertia import check_mass_matrix
 from sim.model.model import Geometry, Model
 from sim.model.softness import Softness
-from sim.model.tendons import tendon_places
+from sim.model.tendons import path_points
 from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types
@@ -171,7 +171,7 @@ class InverseWeights:
         self.model = model
         self._poses = forward_kinematics(model, given).numpy()[0]
         self._rows = jacobian(model, given, model.link_names).numpy()[0]
-        self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
+        self._path_points, _ = path_points(model.tendons, model.parameters, self._poses)
         own = mass_matrix(model, given).numpy()[0]
         if model.tendons.names:
             slopes = self.slopes()
@@ -185,8 +185,8 @@ class InverseWeights:
             return 0.0
         if link in self._sliders:
             return 1.0 / float(self.model.parameters["mass"][link])
-        place = self._poses[link, :3] + Rotation.from_quat(self._poses[link, 3:]).apply(point)
-        return self._mean(self._rows_at(link, place))
+        position = self._poses[link, :3] + Rotation.from_quat(self._poses[link, 3:]).apply(point)
+        return self._mean(self._rows_at(link, position))
 
     def rotation(self, link: int) -> float:
         """Return the mean inverse inertia over three axes of a link; zero for the world."""
@@ -268,20 +268,20 @@ class InverseWeights:
         for segment in tendons.segments(tendon):
             if tendons.segment_wrap[segment] < 0:
                 first, last = tendons.segment_ends[segment].tolist()
-                apart = self._places[last] - self._places[first]
+                apart = self._path_points[last] - self._path_points[first]
                 if (distance := np.linalg.norm(apart)) > 0.0:
                     share = tendons.segment_share[segment] / distance
-                    slope += share * apart @ (self._place_rows(last) - self._place_rows(first))
+                    slope += share * apart @ (self._path_rows(last) - self._path_rows(first))
         return slope
 
-    def _place_rows(self, place: int) -> np.ndarray:
+    def _path_rows(self, number: int) -> np.ndarray:
         """Return the Jacobian of a point of a tendon [3, nv]."""
-        link = int(self.model.tendons.place_link[place])
-        return np.zeros((3, self.model.nv)) if link < 0 else self._rows_at(link, self._places[place])
+        link = int(self.model.tendons.path_link[number])
+        return np.zeros((3, self.model.nv)) if link < 0 else self._rows_at(link, self._path_points[number])
 
-    def _rows_at(self, link: int, place: np.ndarray) -> np.ndarray:
+    def _rows_at(self, link: int, point: np.ndarray) -> np.ndarray:
         """Return the Jacobian of the point of a link at a position in the world [3, nv]."""
-        arm = place - self._poses[link, :3]
+        arm = point - self._poses[link, :3]
         return self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
 
     def _mean(self, rows: np.ndarray) -> float:

@@ -203,8 +203,8 @@ def _require_contacts_alone(model: Model, sensor: Sensor, links: Sequence[int]) 
             )
     tendons = model.tendons
     for number, name in enumerate(tendons.names):
-        places = tendons.segment_ends[tendons.segments(number)].flat
-        if len({int(tendons.place_link[place]) in links for place in places}) == 2:
+        ends = tendons.segment_ends[tendons.segments(number)].flat
+        if len({int(tendons.path_link[end]) in links for end in ends}) == 2:
             raise ModelError(
                 f"Simulator: sensor '{sensor.name}' can't measure the force of tendon '{name}' on its link; "
                 "remove it from contact_sensors"

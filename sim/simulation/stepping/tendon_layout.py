@@ -101,12 +101,12 @@ def moving_dofs(model: Model, tendon: int) -> set[int]:
 
 
 def point_moves(model: Model) -> np.ndarray:
-    """Return 1 where a degree of freedom moves a point of a tendon [num_places, nv]."""
-    links = model.tendons.place_link.tolist()
+    """Return 1 where a degree of freedom moves a point of a tendon [num_path_points, nv]."""
+    links = model.tendons.path_link.tolist()
     moves = np.zeros((len(links), model.nv), dtype=np.int32)
-    for place, link in enumerate(links):
+    for point, link in enumerate(links):
         if link >= 0:
-            moves[place, list(dofs_above(model, int(model.link_tail_dof[link])))] = 1
+            moves[point, list(dofs_above(model, int(model.link_tail_dof[link])))] = 1
     return moves
 
 

@@ -11,7 +11,7 @@ import torch
 import sim
 from sim.dynamics.kinematics import tendon_lengths
 from sim.exporters import write_mjcf
-from sim.model.tendon_wrapping import touching_places
+from sim.model.tendon_wrapping import tangent_points
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly
@@ -84,9 +84,9 @@ def test_along_a_motion(path):
     simulator = sim.Simulator(model, 0.002, count, "cpu", CONTACT)
     simulator.step(simulator.state(q, qd))
     tendons = [shard.step.tendons for shard in simulator.engine.shards]
-    lengths, slopes, rates, ways = (
+    lengths, slopes, rates, windings = (
         np.concatenate([getattr(each, name).numpy() for each in tendons], axis=-1)
-        for name in ("tendon_length", "tendon_slope", "tendon_rate", "wrap_way")
+        for name in ("tendon_length", "tendon_slope", "tendon_rate", "wrap_winding")
     )
     data = mujoco.MjData(peer)
     outward = [name not in INWARD for name in model.tendons.names]
@@ -100,8 +100,8 @@ def test_along_a_motion(path):
         np.testing.assert_allclose(rates[:, world], data.ten_velocity, rtol=0, atol=1e-5)
     np.testing.assert_allclose(rates, np.einsum("tkw,wk->tw", slopes, qd), atol=1e-13)
     for wrap in range(len(model.tendons.wrap_link)):
-        assert len(set(ways[wrap].tolist()) - {STRAIGHT}) > 0, wrap
-    assert set(ways.reshape(-1).tolist()) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
+        assert len(set(windings[wrap].tolist()) - {STRAIGHT}) > 0, wrap
+    assert set(windings.reshape(-1).tolist()) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
 
 
 @pytest.mark.parametrize("world", [20, 47, 150])
@@ -146,7 +146,7 @@ def test_sides(kind):
         data.mocap_pos = (a, b, side)
         mujoco.mj_forward(peer, data)
         ends = np.stack([a, b])
-        found = touching_places(ends, np.zeros(3), np.eye(3)[2] if kind == "cylinder" else None, 0.1, side)
+        found = tangent_points(ends, np.zeros(3), np.eye(3)[2] if kind == "cylinder" else None, 0.1, side)
         assert (found is not None) == (data.ten_wrapnum[0] == 4)
         length = np.linalg.norm(b - a)
         if found is not None:
@@ -226,8 +226,8 @@ def test_paths_of_tensors(path):
     simulator = sim.Simulator(model, 0.002, 200, "cpu", CONTACT)
     simulator.step(simulator.state(q, qd))
     steps = [shard.step.tendons for shard in simulator.engine.shards]
-    ways = np.unique(np.concatenate([step.wrap_way.numpy() for step in steps], axis=-1))
-    assert set(ways) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
+    windings = np.unique(np.concatenate([step.wrap_winding.numpy() for step in steps], axis=-1))
+    assert set(windings) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
     paths = TendonPaths(simulator, Robot(model))
     length, slope = paths(torch.tensor(q)[:, None])
     there = np.concatenate([step.tendon_length.numpy() for step in steps], axis=-1).T

@@ -41,7 +41,7 @@ BACKSWING_INLINE Vector<Number, L> over_root(const Vector<Number, L>& x) {
 
 // The angles, those beyond `far` reduced to one turn.
 template <typename Number, int L>
-BACKSWING_INLINE Vector<Number, L> brought_near(const Vector<Number, L>& x, Number far) {
+BACKSWING_INLINE Vector<Number, L> reduced(const Vector<Number, L>& x, Number far) {
     bool beyond = false;
     for (int n = 0; n < L; ++n) beyond |= wp::abs(x.c[n]) > far;
     if (__builtin_expect(beyond, false)) {

@@ -90,7 +90,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         apart = products.apart_mobility(constraint, world, paths, constraints, row, factor_d)
         own = apart + products.shared_mobility(constraint, world, paths, constraints, row, factor_d)
         total = wp.trace(own)
-        if immovable.move_alike(total, wp.trace(apart)):
+        if immovable.move_together(total, wp.trace(apart)):
             return zero
         least = least_of(total, constraint, world, least_inverse_mass, constraints)
         if immovable.bounded(total / scalar(3.0), least) <= zero:

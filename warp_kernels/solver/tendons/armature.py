@@ -39,25 +39,25 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
 
     @wp.func
-    def place_velocity(
-        place: int, place_link: wp.array(dtype=int), point_place: wp.array2d(dtype=vec3),
+    def path_velocity(
+        number: int, path_link: wp.array(dtype=int), point_position: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial), world: int,
     ):  # fmt: skip
         found = vec3()
-        if place_link[place] >= 0:
-            found = sp.point_velocity(velocity[place_link[place], world], point_place[place, world])
+        if path_link[number] >= 0:
+            found = sp.point_velocity(velocity[path_link[number], world], point_position[number, world])
         return found
 
     @wp.func
-    def place_acceleration(
-        place: int, place_link: wp.array(dtype=int), point_place: wp.array2d(dtype=vec3),
+    def path_acceleration(
+        number: int, path_link: wp.array(dtype=int), point_position: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial), acceleration: wp.array2d(dtype=spatial), world: int,
     ):  # fmt: skip
         found = vec3()
-        link = place_link[place]
+        link = path_link[number]
         if link >= 0:
             v = velocity[link, world]
-            point = point_place[place, world]
+            point = point_position[number, world]
             found = sp.point_velocity(acceleration[link, world], point)
             found += wp.cross(sp.angular(v), sp.point_velocity(v, point))
         return found
@@ -69,9 +69,9 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         segment_start: wp.array(dtype=int),
         segment_ends: wp.array(dtype=int),
         segment_share: wp.array(dtype=scalar),
-        place_link: wp.array(dtype=int),
+        path_link: wp.array(dtype=int),
         # Data in
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         segment_length: wp.array2d(dtype=scalar),
         segment_pull: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial),
@@ -92,12 +92,12 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             if segment_length[segment, world] > zero:
                 share = segment_share[segment]
                 pull = segment_pull[segment, world]
-                apart = place_velocity(last, place_link, point_place, velocity, world)
-                apart -= place_velocity(first, place_link, point_place, velocity, world)
+                apart = path_velocity(last, path_link, point_position, velocity, world)
+                apart -= path_velocity(first, path_link, point_position, velocity, world)
                 along = wp.dot(pull, apart)
                 turning = share * share * wp.dot(apart, apart) - along * along
-                change = place_acceleration(last, place_link, point_place, velocity, acceleration, world)
-                change -= place_acceleration(first, place_link, point_place, velocity, acceleration, world)
+                change = path_acceleration(last, path_link, point_position, velocity, acceleration, world)
+                change -= path_acceleration(first, path_link, point_position, velocity, acceleration, world)
                 tendon_curvature[number, world] += turning / segment_length[segment, world] + wp.dot(pull, change)
 
     @wp.func

@@ -28,25 +28,25 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         dof: int,
         world: int,
         point_moves: wp.array2d(dtype=int),
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
     ):
         """Return the velocity of a point per rate of a degree of freedom."""
         rate = vec3()
         if point_moves[point, dof] == 1:
-            rate = sp.point_velocity(subspace[dof, world], point_place[point, world])
+            rate = sp.point_velocity(subspace[dof, world], point_position[point, world])
         return rate
 
     @wp.func
-    def held_place(place: int, num_points: int, wraps: TendonWraps, wrap_way: wp.array2d(dtype=int), world: int):
+    def held_point(point: int, num_points: int, wraps: TendonWraps, wrap_winding: wp.array2d(dtype=int), world: int):
         """Return a point, or the point after the wrap on which it would be, if the tendon passes the wrap without
         touching.
         """
-        if place >= num_points:
-            wrap = (place - num_points) // 2
-            if wrap_way[wrap, world] == STRAIGHT:
+        if point >= num_points:
+            wrap = (point - num_points) // 2
+            if wrap_winding[wrap, world] == STRAIGHT:
                 return wraps.ends[2 * wrap + 1]
-        return place
+        return point
 
     @wp.kernel(module=module)
     def tendon_points(
@@ -57,7 +57,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         # Data out
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
     ):
         """Compute points of tendons, over (point, world): relative to the origin of its link's tree; for the world, in
         the world.
@@ -66,22 +66,22 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         """
         point, world = wp.tid()
         link = point_link[point]
-        place = tendon_point[wp.min(world, tendon_point.shape[0] - 1), point]
+        position = tendon_point[wp.min(world, tendon_point.shape[0] - 1), point]
         if link >= 0:
-            place = wp.transform_point(pose[link, world], place)
-        point_place[point, world] = place
+            position = wp.transform_point(pose[link, world], position)
+        point_position[point, world] = position
 
     @wp.kernel(module=module)
     def tendon_segments(
         # Model
-        place_link: wp.array(dtype=int),
+        path_link: wp.array(dtype=int),
         link_tree: wp.array(dtype=int),
         segment_ends: wp.array(dtype=int),
         segment_wrap: wp.array(dtype=int),
         segment_share: wp.array(dtype=scalar),
         # Data in
         origin: wp.array2d(dtype=vec3),
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         wrap_arc: wp.array2d(dtype=scalar),
         # Data out
         segment_length: wp.array2d(dtype=scalar),
@@ -98,11 +98,11 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         wrap = segment_wrap[segment]
         tree_a = int(-1)
         tree_b = int(-1)
-        if place_link[first] >= 0:
-            tree_a = link_tree[place_link[first]]
-        if place_link[last] >= 0:
-            tree_b = link_tree[place_link[last]]
-        apart = point_place[last, world] - point_place[first, world]
+        if path_link[first] >= 0:
+            tree_a = link_tree[path_link[first]]
+        if path_link[last] >= 0:
+            tree_b = link_tree[path_link[last]]
+        apart = point_position[last, world] - point_position[first, world]
         if tree_a != tree_b:
             if tree_a >= 0:
                 apart -= origin[tree_a, world]
@@ -167,9 +167,9 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         point_moves: wp.array2d(dtype=int),
         # Data in
         subspace: wp.array2d(dtype=spatial),
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         segment_pull: wp.array2d(dtype=vec3),
-        wrap_way: wp.array2d(dtype=int),
+        wrap_winding: wp.array2d(dtype=int),
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
@@ -181,11 +181,11 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         """
         tendon, dof, world = wp.tid()
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
-            first = held_place(segment_ends[2 * segment], num_points, wraps, wrap_way, world)
-            last = held_place(segment_ends[2 * segment + 1], num_points, wraps, wrap_way, world)
+            first = held_point(segment_ends[2 * segment], num_points, wraps, wrap_winding, world)
+            last = held_point(segment_ends[2 * segment + 1], num_points, wraps, wrap_winding, world)
             if point_moves[first, dof] != point_moves[last, dof]:
-                rate = point_rate(last, dof, world, point_moves, point_place, subspace)
-                rate -= point_rate(first, dof, world, point_moves, point_place, subspace)
+                rate = point_rate(last, dof, world, point_moves, point_position, subspace)
+                rate -= point_rate(first, dof, world, point_moves, point_position, subspace)
                 tendon_slope[tendon, dof, world] += wp.dot(segment_pull[segment, world], rate)
 
     return SimpleNamespace(

@@ -117,13 +117,13 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
             if tendon_row[i, k, world] != scalar(0.0):
                 active = 1
         if tendon_rows.kind[i] <= UPPER:
-            reach = scalar(0.0)
+            cutoff = scalar(0.0)
             if options.limit_margin >= scalar(0.0):
                 speed = scalar(0.0)
                 for k in range(qd.shape[1]):
                     speed += tendon_row[i, k, world] * (qd[world, k] + options.dt * qdd[world, k])
-                reach = options.limit_margin + options.dt * wp.abs(speed)
-            if not tendon_position[i, world][0] < reach:
+                cutoff = options.limit_margin + options.dt * wp.abs(speed)
+            if not tendon_position[i, world][0] < cutoff:
                 active = 0
         tendon_active[i, world] = active
 

@@ -1,7 +1,7 @@
 """Tangent points of tendons on the spheres and cylinders that they wrap around, by the method of MuJoCo's ``mju_wrap``.
 
 The choice of path, and the root of the equation for a tendon kept inside, are found without gradients
-(``choose_ways``). Warp's own adjoint differentiates a closed form for that path (``touch_wraps``); a step of Newton's
+(``choose_windings``). Warp's own adjoint differentiates a closed form for that path (``touch_wraps``); a step of Newton's
 method from the root has the root's own derivative.
 """
 
@@ -63,15 +63,15 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         return wp.normalize(wp.cross(a, axis))
 
     @wp.func
-    def in_plane(place: vec3, normal: vec3, is_cylinder: int):
+    def in_plane(point: vec3, normal: vec3, is_cylinder: int):
         """Return a point in the plane of the circle; for a sphere that plane contains both ends anyway."""
-        flat = place
+        flat = point
         if is_cylinder == 1:
-            flat = place - wp.dot(normal, place) * normal
+            flat = point - wp.dot(normal, point) * normal
         return flat
 
     @wp.kernel(module=module)
-    def place_wraps(
+    def locate_wraps(
         # Model
         wraps: TendonWraps,
         link_tree: wp.array(dtype=int),
@@ -82,7 +82,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         # Data out
         wrap_centre: wp.array2d(dtype=vec3),
         wrap_first: wp.array2d(dtype=vec3),
@@ -101,8 +101,8 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
             axis = wp.transform_vector(pose[link, world], axis)
         begin = wraps.ends[2 * wrap]
         end = wraps.ends[2 * wrap + 1]
-        first = point_place[begin, world] + from_tree(point_link[begin], link, link_tree, origin, world) - centre
-        last = point_place[end, world] + from_tree(point_link[end], link, link_tree, origin, world) - centre
+        first = point_position[begin, world] + from_tree(point_link[begin], link, link_tree, origin, world) - centre
+        last = point_position[end, world] + from_tree(point_link[end], link, link_tree, origin, world) - centre
         if wraps.is_cylinder[wrap] == 1:
             normal = wp.normalize(axis)
         else:
@@ -132,11 +132,11 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         return one_share >= zero and one_share <= one and other_share >= zero and other_share <= one
 
     @wp.func
-    def tangent_place(place: vec2, sense: scalar, radius: scalar):
+    def tangent_point(point: vec2, sense: scalar, radius: scalar):
         """Return the tangent point on the circle of the line from a point, in one sense or the other."""
-        square = wp.dot(place, place)
-        reach = sense * radius * wp.sqrt(wp.max(square - radius * radius, zero))
-        return (radius * radius * place + reach * vec2(-place[1], place[0])) / square
+        square = wp.dot(point, point)
+        tangent = sense * radius * wp.sqrt(wp.max(square - radius * radius, zero))
+        return (radius * radius * point + tangent * vec2(-point[1], point[0])) / square
 
     @wp.func
     def passes_beyond(first: vec2, last: vec2, side: vec2):
@@ -145,7 +145,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         return cross2(side, first) * turn > zero and cross2(last, side) * turn > zero
 
     @wp.func
-    def way_around(first: vec2, last: vec2, side: vec2, has_side: bool, radius: scalar):
+    def winding_around(first: vec2, last: vec2, side: vec2, has_side: bool, radius: scalar):
         """Choose straight, or a sense around the circle: the longer one for a side beyond it, the shorter one
         otherwise.
         """
@@ -158,18 +158,18 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         if wp.length(nearest) > radius and not beyond:
             return STRAIGHT
         best = scalar(-wp.inf)
-        way = STRAIGHT
+        winding = STRAIGHT
         for k in range(2):
             sense = scalar(1 - 2 * k)
-            on = tangent_place(first, -sense, radius)
-            off = tangent_place(last, sense, radius)
+            on = tangent_point(first, -sense, radius)
+            off = tangent_point(last, sense, radius)
             good = -wp.dot(on - off, on - off)
             if beyond:
                 good = sense * cross2(first, last)
             if good >= best and not meet(first, on, last, off):
                 best = good
-                way = CLOCKWISE + k
-        return way
+                winding = CLOCKWISE + k
+        return winding
 
     @wp.func
     def gap(z: scalar, one_ratio: scalar, other_ratio: scalar, between: scalar):
@@ -224,7 +224,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         return True
 
     @wp.kernel(module=module, enable_backward=False)
-    def choose_ways(
+    def choose_windings(
         # Model
         wraps: TendonWraps,
         wrap_side: wp.array(dtype=vec3),
@@ -239,7 +239,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         wrap_last: wp.array2d(dtype=vec3),
         wrap_normal: wp.array2d(dtype=vec3),
         # Data out
-        wrap_way: wp.array2d(dtype=int),
+        wrap_winding: wp.array2d(dtype=int),
         wrap_root: wp.array2d(dtype=scalar),
     ):
         """Choose the tendon's path, and for one inside the sine of its angle to the circle's normal."""
@@ -260,7 +260,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
             if link >= 0:
                 beside = wp.transform_point(pose[link, world], beside)
             beside += from_tree(link, wraps.link[wrap], link_tree, origin, world) - wrap_centre[wrap, world]
-        way = STRAIGHT
+        winding = STRAIGHT
         root = zero
         if wp.min(wp.length(start), wp.length(end)) >= tiny and wp.length(first) >= tiny:
             if has_side and wp.length(beside) < radius:
@@ -269,23 +269,23 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
                     root = root_inside(radius / wp.length(first), radius / wp.length(last), wp.abs(between))
                     if between < zero:
                         root = -root
-                    way = INSIDE
+                    winding = INSIDE
             else:
-                way = way_around(
+                winding = winding_around(
                     first, last, wp.normalize(vec2(wp.dot(x, beside), wp.dot(y, beside))), has_side, radius
                 )
-        wrap_way[wrap, world] = way
+        wrap_winding[wrap, world] = winding
         wrap_root[wrap, world] = root
 
     @wp.func
-    def touch(place: vec3, normal: vec3, sense: scalar, radius: scalar):
-        """Return the tangent point in 3-D, see tangent_place."""
-        square = wp.dot(place, place)
+    def touch(point: vec3, normal: vec3, sense: scalar, radius: scalar):
+        """Return the tangent point in 3-D, see tangent_point."""
+        square = wp.dot(point, point)
         beyond = square - radius * radius
-        reach = zero
+        tangent = zero
         if beyond > zero:
-            reach = sense * radius * wp.sqrt(beyond)
-        return (radius * radius * place + reach * wp.cross(normal, place)) / square
+            tangent = sense * radius * wp.sqrt(beyond)
+        return (radius * radius * point + tangent * wp.cross(normal, point)) / square
 
     @wp.func
     def touch_inside(first: vec3, last: vec3, normal: vec3, root: scalar, radius: scalar):
@@ -318,10 +318,10 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         wrap_first: wp.array2d(dtype=vec3),
         wrap_last: wp.array2d(dtype=vec3),
         wrap_normal: wp.array2d(dtype=vec3),
-        wrap_way: wp.array2d(dtype=int),
+        wrap_winding: wp.array2d(dtype=int),
         wrap_root: wp.array2d(dtype=scalar),
         # Data out
-        point_place: wp.array2d(dtype=vec3),
+        point_position: wp.array2d(dtype=vec3),
         wrap_arc: wp.array2d(dtype=scalar),
     ):
         """Compute both tangent points, and the length between them. A straight tendon has both midway between its
@@ -333,12 +333,12 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         normal = wrap_normal[wrap, world]
         first = wrap_first[wrap, world]
         last = wrap_last[wrap, world]
-        way = wrap_way[wrap, world]
+        winding = wrap_winding[wrap, world]
         is_cylinder = wraps.is_cylinder[wrap]
-        if way == STRAIGHT:
+        if winding == STRAIGHT:
             middle = centre + half * (first + last)
-            point_place[num_points + 2 * wrap, world] = middle
-            point_place[num_points + 2 * wrap + 1, world] = middle
+            point_position[num_points + 2 * wrap, world] = middle
+            point_position[num_points + 2 * wrap + 1, world] = middle
             wrap_arc[wrap, world] = zero
         else:
             flat_first = in_plane(first, normal, is_cylinder)
@@ -346,12 +346,12 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
             on = vec3()
             off = vec3()
             arc = zero
-            if way == INSIDE:
+            if winding == INSIDE:
                 on = touch_inside(flat_first, flat_last, normal, wrap_root[wrap, world], radius)
                 off = on
             else:
                 sense = one
-                if way == COUNTER_CLOCKWISE:
+                if winding == COUNTER_CLOCKWISE:
                     sense = -one
                 on = touch(flat_first, normal, -sense, radius)
                 off = touch(flat_last, normal, sense, radius)
@@ -367,8 +367,10 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
                 on += on_high * normal
                 off += off_high * normal
                 arc *= wp.sqrt(one + rise * rise)
-            point_place[num_points + 2 * wrap, world] = centre + on
-            point_place[num_points + 2 * wrap + 1, world] = centre + off
+            point_position[num_points + 2 * wrap, world] = centre + on
+            point_position[num_points + 2 * wrap + 1, world] = centre + off
             wrap_arc[wrap, world] = arc
 
-    return SimpleNamespace(module=module, place_wraps=place_wraps, choose_ways=choose_ways, touch_wraps=touch_wraps)
+    return SimpleNamespace(
+        module=module, locate_wraps=locate_wraps, choose_windings=choose_windings, touch_wraps=touch_wraps
+    )

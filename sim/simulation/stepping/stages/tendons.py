@@ -89,7 +89,7 @@ class HeavyTendons:
 
 # Arrays whose gradients kernels add to.
 DIFFERENTIATED = (
-    "point_place", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
+    "point_position", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
     "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force", "tendon_position", "tendon_row",
     "tendon_bound", "tendon_reference", "tendon_drift",
 )  # fmt: skip
@@ -119,8 +119,8 @@ class TendonStage:
         tendons = model.tendons
         self.num_tendons, self.num_rows = len(tendons.names), len(rows)
         self.nv, self.num_worlds = model.nv, device_model.num_worlds
-        names = ("term_start", "term_dof", "segment_start", "segment_wrap", "point_link", "place_link")
-        self.term_start, self.term_dof, self.segment_start, self.segment_wrap, self.point_link, self.place_link = (
+        names = ("term_start", "term_dof", "segment_start", "segment_wrap", "point_link", "path_link")
+        self.term_start, self.term_dof, self.segment_start, self.segment_wrap, self.point_link, self.path_link = (
             self._integers(getattr(tendons, name)) for name in names
         )
         self.segment_ends = self._integers(tendons.segment_ends.reshape(-1))
@@ -140,7 +140,7 @@ class TendonStage:
             "tendon_tail": self._integers(tails.reshape(-1)),
             "tendon_side": self._integers(sides),
         }
-        self.point_place = self._worlds_last(t.vec3, self.place_link.shape[0])
+        self.point_position = self._worlds_last(t.vec3, self.path_link.shape[0])
         self.wraps = fill(
             TendonWraps, link=self._integers(tendons.wrap_link), is_cylinder=self._integers(tendons.wrap_is_cylinder),
             ends=self._integers(tendons.wrap_ends.reshape(-1)), side_link=self._integers(tendons.wrap_side_link),
@@ -150,7 +150,7 @@ class TendonStage:
             self._worlds_last(t.vec3, self.num_wraps) for _ in range(4)
         )
         self.wrap_root, self.wrap_arc = (self._worlds_last(model.scalar, self.num_wraps) for _ in range(2))
-        self.wrap_way = self._worlds_last(wp.int32, self.num_wraps)
+        self.wrap_winding = self._worlds_last(wp.int32, self.num_wraps)
         self.segment_length = self._worlds_last(model.scalar, len(tendons.segment_wrap))
         self.segment_pull = self._worlds_last(t.vec3, len(tendons.segment_wrap))
         self.tendon_length, self.tendon_rate, self.tendon_force = (
@@ -208,8 +208,8 @@ class TendonStage:
         """Compute the points where tendons touch their wraps."""
         if self.num_wraps:
             kernels = wrapping_kernels(self._scalar)
-            self._launch(step, kernels.place_wraps, self.num_wraps)
-            self._launch(step, kernels.choose_ways, self.num_wraps, tape=False)
+            self._launch(step, kernels.locate_wraps, self.num_wraps)
+            self._launch(step, kernels.choose_windings, self.num_wraps, tape=False)
             self._launch(step, kernels.touch_wraps, self.num_wraps)
 
     def add_armature(self, step: "Workspace") -> None:
