@@ -151,10 +151,10 @@ def _remove(folder: Path, lock: int, process: int) -> None:
 def _clean(parent: Path, prefix: str) -> None:
     """Remove the folders of killed processes, once in each folder."""
     status = parent.stat()
-    place = (status.st_dev, status.st_ino, prefix)
-    if place in _cleaned:
+    key = (status.st_dev, status.st_ino, prefix)
+    if key in _cleaned:
         return
-    _cleaned.add(place)
+    _cleaned.add(key)
     for folder in parent.glob(f"{prefix}*"):
         lock = _lock(folder)
         if lock is not None and lock >= 0:

@@ -1,6 +1,11 @@
 """The version of Backswing, and the warning of names that a later one removes."""
 
+import functools
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 __version__ = "0.2.0"  # the only place; pyproject.toml reads it
 
@@ -19,3 +24,24 @@ def warn_deprecated(old: str, instead: str, removed: str, *, stacklevel: int = 2
         DeprecationWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+def renamed_argument(old: str, new: str, function: str) -> Callable[[Function], Function]:
+    """Accept an argument of a function under its old name, too, with a deprecation warning.
+
+    Args:
+        old, new: its names.
+        function: the function, as a user writes it, such as "ModelBuilder.add_distance_sensor".
+    """
+
+    def decorate(inner: Function) -> Function:
+        @functools.wraps(inner)
+        def accepting(*arguments: Any, **given: Any) -> Any:
+            if old in given:
+                warn_deprecated(f"{function}({old}=...)", f"give {new}=...", "0.3")
+                given[new] = given.pop(old)
+            return inner(*arguments, **given)
+
+        return accepting  # type: ignore[return-value]
+
+    return decorate

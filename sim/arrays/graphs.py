@@ -140,5 +140,5 @@ def _structure(values: Sequence[Any]) -> ctypes.Structure:
 @functools.cache  # slower to make than recording a launch
 def _layout(*types: type) -> type[ctypes.Structure]:
     return type(
-        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{place}", each) for place, each in enumerate(types)]}
+        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{number}", each) for number, each in enumerate(types)]}
     )

@@ -247,8 +247,8 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
         found[name] = f"structs[{name!r}]" if name in structs else "None"
     missing = [name for name, expression in found.items() if expression is None]
     if missing:
-        places = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
-        raise TypeError(f"kernel '{kernel.key}': no argument {_quoted(missing)} in {places} or among the given ones")
+        searched = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
+        raise TypeError(f"kernel '{kernel.key}': no argument {_quoted(missing)} in {searched} or among the given ones")
     # Compiled as code, which is several times faster than lookups in a loop.
     sources = ", ".join(f"s{number}" for number in range(len(everything)))
     return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]", {"structs": structs})

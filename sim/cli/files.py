@@ -185,10 +185,10 @@ def _lowest(geometry: Geometry, pose: np.ndarray) -> float:
     """Return the height of the lowest point of a shape at a pose [m], from its support function."""
     x, y, z, w = pose[3:]
     up = np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
-    support = GEOMETRY_TYPES[geometry.type].reach
+    support = GEOMETRY_TYPES[geometry.type].support
     if support is not None:
-        reach = support(geometry.size, up)
+        farthest = support(geometry.size, up)
     else:
         assert geometry.mesh is not None
-        reach = -((geometry.mesh.vertices * geometry.size) @ up).min()
-    return float(pose[2] - reach)
+        farthest = -((geometry.mesh.vertices * geometry.size) @ up).min()
+    return float(pose[2] - farthest)

@@ -177,7 +177,7 @@ def start_act(model: Model, name: str | None) -> np.ndarray | None:
         return None
     given = {} if name is None else _keyframe(model, name)[1].act
     has_state = zip(model.actuator_names, model.actuator_state, strict=True)
-    return np.array([given.get(actuator, 0.0) for actuator, place in has_state if place >= 0])
+    return np.array([given.get(actuator, 0.0) for actuator, entry in has_state if entry >= 0])
 
 
 def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:

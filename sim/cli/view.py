@@ -199,9 +199,9 @@ def distance_gradient(trajectory: Trajectory, link: str, target: Sequence[float]
 def _target(model: Model, given: argparse.Namespace) -> tuple[str, tuple[float, ...]]:
     link = model.frame(given.target[0]).name
     try:
-        place = tuple(float(value) for value in given.target[1:])
+        position = tuple(float(value) for value in given.target[1:])
     except ValueError:
-        place = (np.nan,)
-    if not np.isfinite(place).all():
+        position = (np.nan,)
+    if not np.isfinite(position).all():
         raise UsageError(f"--target {' '.join(given.target)}: it must be a link name and three numbers")
-    return link, place
+    return link, position

@@ -142,18 +142,18 @@ class Direction:
     """A direction in which to change an input.
 
     Attributes:
-        places: flat indices into the input of one world.
+        entries: flat indices into the input of one world.
         coefficients: change at these indices per unit along the direction.
         scale: magnitude of a significant change; widths are relative to it.
     """
 
-    places: tuple[int, ...]
+    entries: tuple[int, ...]
     coefficients: tuple[float, ...]
     scale: float
 
     def along(self, gradient: np.ndarray) -> float:
         """Return the derivative along the direction, from a gradient shaped like the input."""
-        return float(np.dot(gradient.reshape(-1)[list(self.places)], self.coefficients))
+        return float(np.dot(gradient.reshape(-1)[list(self.entries)], self.coefficients))
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _sample(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]], widths:
         for width in widths:
             for offset in OFFSETS:
                 change = offset * width * direction.scale
-                flat[name][row, list(direction.places)] += change * np.array(direction.coefficients)
+                flat[name][row, list(direction.entries)] += change * np.array(direction.coefficients)
                 row += 1
     losses = rollouts.losses(inputs)
     values = losses[:count].reshape(len(wanted), len(widths), len(OFFSETS))

@@ -108,8 +108,8 @@ def check_gradients(
     checked: list[CheckedEntry] = []
     jumps: list[Jump] = []
     totals = dict.fromkeys(names, 0)
-    for place, world in enumerate(chosen_worlds):
-        problem = _problem(trajectory, weights, place)
+    for index, world in enumerate(chosen_worlds):
+        problem = _problem(trajectory, weights, index)
         every = {name: entries(problem.model, problem.values[name], name) for name in names}
         totals = {name: totals[name] + len(some) for name, some in every.items()}
         chosen = {name: _draw(some, most, rng) for name, some in every.items()}
@@ -117,7 +117,7 @@ def check_gradients(
             problem, {name: [entry.direction for entry in some] for name, some in chosen.items()}
         )
         for name, some in chosen.items():
-            gradient = _of_world(gradients, name, place)
+            gradient = _of_world(gradients, name, index)
             analytic = np.array([entry.direction.along(gradient) for entry in some])
             checked += judge(some, world, analytic, differences[name], bound)
         jumps += find_jumps(problem, chosen, world, np.random.default_rng(seed))
@@ -154,7 +154,7 @@ def _doubled(
     exact = simulator.contact
     if isinstance(exact, HardContact):
         exact = replace(exact, gradient_smoothing=0.0)
-    double = simulator.alike(
+    double = simulator.replace(
         len(worlds), model=replace(m, dtype="float64"), contact=exact, parameters=parameters, contact_sensors=()
     )
     started = first_impulses(simulator.engine, state.impulses)

@@ -83,9 +83,9 @@ def _joint(model: Model, dof: int) -> tuple[str, str]:
     link = int(model.dof_link[dof])
     number = dof - int(model.joint_qd_start[link])
     component = ""
-    place = JOINT_TYPES[int(model.joint_type[link])].quaternion
-    if place is not None:
-        component = AXES[number] if number < place else f"rotation about {AXES[number - place]}"
+    entry = JOINT_TYPES[int(model.joint_type[link])].quaternion
+    if entry is not None:
+        component = AXES[number] if number < entry else f"rotation about {AXES[number - entry]}"
     return f"joint '{model.joint_names[link]}'", component
 
 
@@ -94,19 +94,19 @@ def _coordinates(model: Model, q: np.ndarray) -> Iterator[Entry]:
         link = int(model.dof_link[dof])
         kind, start = JOINT_TYPES[int(model.joint_type[link])], int(model.joint_q_start[link])
         number = dof - int(model.joint_qd_start[link])
-        places: tuple[int, ...] = (start + number,)
+        entries: tuple[int, ...] = (start + number,)
         coefficients: tuple[float, ...] = (1.0,)
         if kind.quaternion is not None and number >= kind.quaternion:
-            places = tuple(range(start + kind.quaternion, start + kind.quaternion + 4))
-            turn = rotation(q[list(places)], number - kind.quaternion, local=kind.local_rate)
+            entries = tuple(range(start + kind.quaternion, start + kind.quaternion + 4))
+            turn = rotation(q[list(entries)], number - kind.quaternion, local=kind.local_rate)
             coefficients = tuple(turn.tolist())
-        yield Entry("q", (dof,), *_joint(model, dof), Direction(places, coefficients, 1.0))
+        yield Entry("q", (dof,), *_joint(model, dof), Direction(entries, coefficients, 1.0))
 
 
 def _by_owner(value: np.ndarray, argument: str, owners: list[tuple[str, str]]) -> Iterator[Entry]:
     scale = float(np.abs(value).max(initial=1.0))
-    for place, index in enumerate(np.ndindex(value.shape)):
-        yield Entry(argument, index, *owners[index[-1]], Direction((place,), (1.0,), scale))
+    for entry, index in enumerate(np.ndindex(value.shape)):
+        yield Entry(argument, index, *owners[index[-1]], Direction((entry,), (1.0,), scale))
 
 
 def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
@@ -124,14 +124,14 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             continue
         finite = np.abs(numbers[np.isfinite(numbers)]) if spec.shape != (7,) else np.ones(1)
         scale = float(finite.max(initial=0.0)) or largest
-        for index, component, places, coefficients in _components(numbers, spec.shape):
+        for index, component, entries, coefficients in _components(numbers, spec.shape):
             at = numbers[index] if spec.shape != (7,) else 1.0
             if not np.isfinite(at) or (name in ONLY_POSITIVE and at <= 0.0):
                 continue
             own_scale = abs(float(at)) if spec.shape in SOFTNESS else scale  # each has a different unit
-            direction = Direction(tuple(item * size + place for place in places), coefficients, own_scale)
-            place_of_item = () if spec.per == "world" else (item,)
-            yield Entry(name, (*place_of_item, *index), owner, component or own, direction)
+            direction = Direction(tuple(item * size + entry for entry in entries), coefficients, own_scale)
+            index_of_item = () if spec.per == "world" else (item,)
+            yield Entry(name, (*index_of_item, *index), owner, component or own, direction)
 
 
 def _has_gain(model: Model, name: str, actuator: int) -> bool:
@@ -160,8 +160,8 @@ def _components(
     elif shape == (3, 3):
         for i in range(3):
             for j in range(i, 3):
-                places = (3 * i + j,) if i == j else (3 * i + j, 3 * j + i)
-                yield (i, j), AXES[i] + AXES[j], places, (1.0,) * len(places)
+                entries = (3 * i + j,) if i == j else (3 * i + j, 3 * j + i)
+                yield (i, j), AXES[i] + AXES[j], entries, (1.0,) * len(entries)
     else:
         for axis in range(3):
             yield (axis,), AXES[axis], (axis,), (1.0,)

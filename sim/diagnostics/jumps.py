@@ -10,7 +10,7 @@ from sim.diagnostics.gradient_entries import Entry
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS, POSITIVE
 
 # Range of the search, relative to the scale of an entry: 5 cm, 0.05 rad, 5 % of a mass.
-REACH = 0.05
+RANGE = 0.05
 # Parameters perturbed by a share of their value, so that no mass becomes negative and an inertia stays positive
 # definite.
 BY_SHARES = (*NOT_NEGATIVE, *POSITIVE, "inertia")
@@ -30,7 +30,7 @@ class Jump:
     Attributes:
         argument: "q", "qd", "tau", "control", "kinematic_qd" or the name of a parameter.
         world: the world.
-        change: change of the loss along a random direction in the argument, from -REACH to REACH; for non-negative
+        change: change of the loss along a random direction in the argument, from -RANGE to RANGE; for non-negative
             values and inertias, relative to the value.
         integral: integral of its derivative over the same range.
     """
@@ -41,9 +41,9 @@ class Jump:
     integral: float
 
     def __str__(self) -> str:
-        way = f"{-REACH:.0%} to {REACH:.0%}" if self.argument in BY_SHARES else f"{-REACH:g} to {REACH:g}"
+        span = f"{-RANGE:.0%} to {RANGE:.0%}" if self.argument in BY_SHARES else f"{-RANGE:g} to {RANGE:g}"
         return (
-            f"jump: {self.argument} of world {self.world}: from {way} along a random direction the loss changes by "
+            f"jump: {self.argument} of world {self.world}: from {span} along a random direction the loss changes by "
             f"{self.change:.3g}, but its derivatives add up to {self.integral:.3g}; see docs/gradients.md"
         )
 
@@ -58,8 +58,8 @@ def find_jumps(
         found = {}
         for name, loss in zip(directions, _sample(problem, directions, intervals), strict=True):
             slopes = (loss[2 + intervals :] - loss[2 : 2 + intervals]) / (2.0 * STEP)
-            change, integral = float(loss[1] - loss[0]), float(slopes.mean() * 2.0 * REACH)
-            largest = max(abs(change), abs(integral), float(np.abs(slopes).mean()) * 2.0 * REACH)
+            change, integral = float(loss[1] - loss[0]), float(slopes.mean() * 2.0 * RANGE)
+            largest = max(abs(change), abs(integral), float(np.abs(slopes).mean()) * 2.0 * RANGE)
             if abs(change - integral) > UNEXPLAINED * largest:
                 found[name] = Jump(name, world, change, integral)
         directions = {name: directions[name] for name in found}
@@ -70,14 +70,14 @@ def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: i
     """Return losses [directions, 2 + 2 intervals]: at both ends, then on both sides of each interval's middle."""
     if not directions:
         return np.zeros((0, 2 + 2 * intervals))
-    middles = REACH * ((2.0 * np.arange(intervals) + 1.0) / intervals - 1.0)
-    places = np.concatenate([[-REACH, REACH], middles - STEP, middles + STEP])
-    count = len(places)
+    middles = RANGE * ((2.0 * np.arange(intervals) + 1.0) / intervals - 1.0)
+    entries = np.concatenate([[-RANGE, RANGE], middles - STEP, middles + STEP])
+    count = len(entries)
     total = len(directions) * count
     inputs = {name: np.repeat(problem.values[name][None], total, axis=0) for name in directions}
     for number, (name, direction) in enumerate(directions.items()):
         rows = inputs[name][number * count : (number + 1) * count]
-        rows += places.reshape(-1, *[1] * direction.ndim) * direction
+        rows += entries.reshape(-1, *[1] * direction.ndim) * direction
     return Rollouts(problem, directions, total).losses(inputs).reshape(len(directions), count)
 
 
@@ -91,5 +91,5 @@ def _direction(name: str, value: np.ndarray, some: Sequence[Entry], rng: np.rand
     for entry in some:
         direction = entry.direction
         size = rng.choice((-1.0, 1.0)) * direction.scale
-        np.add.at(total, list(direction.places), size * np.array(direction.coefficients))
+        np.add.at(total, list(direction.entries), size * np.array(direction.coefficients))
     return total.reshape(value.shape)

@@ -182,7 +182,7 @@ def _alone(simulator: Simulator, world: int, contact: PgsContact) -> Simulator:
         for name, value in simulator.parameters.items()
     }
     double = replace(m, dtype="float64")
-    return simulator.alike(1, model=double, contact=contact, parameters=parameters, contact_sensors=())
+    return simulator.replace(1, model=double, contact=contact, parameters=parameters, contact_sensors=())
 
 
 def _gradient(trajectory: Trajectory, weights: list[np.ndarray]) -> np.ndarray:

@@ -80,15 +80,15 @@ class DistanceArrays:
         }
         self.families: dict[str, tuple[int, dict[str, Any]]] = {}
         for family in DISTANCE_FAMILIES:
-            places = [place for place, pair in enumerate(pairs) if _family_of(model, *pair) == family]
-            if not places:
+            slots = [slot for slot, pair in enumerate(pairs) if _family_of(model, *pair) == family]
+            if not slots:
                 continue
-            a, b = np.array([pairs[place] for place in places]).T
+            a, b = np.array([pairs[slot] for slot in slots]).T
             types = np.array([geometry.type for geometry in model.geometries])
             swapped = types[a] > types[b]
-            columns = {"a": np.where(swapped, b, a), "b": np.where(swapped, a, b), "place": places, "swapped": swapped}
+            columns = {"a": np.where(swapped, b, a), "b": np.where(swapped, a, b), "slot": slots, "swapped": swapped}
             arrays = {name: integer_array(column, m.device) for name, column in columns.items()}
-            self.families[family] = len(places), {**shared, "distance_pairs": fill(DistancePairs, **arrays)}
+            self.families[family] = len(slots), {**shared, "distance_pairs": fill(DistancePairs, **arrays)}
 
 
 def _as_hull(geometry: Geometry, hulls: dict[int, Mesh]) -> Geometry:

@@ -234,8 +234,8 @@ def describe(
     scale = np.sqrt(np.maximum(np.diag(spread), 1e-300))
     correlation = np.where(np.isfinite(deviations), spread / np.outer(scale, scale), 0.0)
     width = np.sqrt(np.diag(covariance))
-    near = np.minimum(1e-6 * (1.0 + np.abs(x)), np.where(width > 0.0, 0.1 * width, np.inf))
-    touching = (x <= unknowns.lower + near) | (x >= unknowns.upper - near)
+    close = np.minimum(1e-6 * (1.0 + np.abs(x)), np.where(width > 0.0, 0.1 * width, np.inf))
+    touching = (x <= unknowns.lower + close) | (x >= unknowns.upper - close)
     touched = np.abs(slope) @ touching > 0.0
     return Estimate(
         unknowns.names, unknowns.units, readings, unknowns.readings(unknowns.start).numpy(), deviations,

@@ -43,8 +43,8 @@ def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], 
     """
     parts = []
     for block in unknowns.blocks:
-        place = block.places[0]
-        found = numbers[columns[place.parameter, place.entries[0]]]
+        target = block.targets[0]
+        found = numbers[columns[target.parameter, target.entries[0]]]
         free = block.start.numpy()
         if isinstance(block, Bodies) and block.prior is None:
             free = _existing(found, free)

@@ -18,7 +18,7 @@ from sim.identify.trajectories.fit import TrajectoryFit
 from sim.output import write_file
 
 Fit = TorqueFit | TrajectoryFit
-ALIKE = 0.95  # correlation above which two values are named together
+CORRELATED = 0.95  # correlation above which two values are named together
 MOST_NAMES = 12  # maximum number in one sentence
 UNLIKELY = 1e-3  # probability of the residuals below which the model is called wrong
 BLUE, GREY = "#26639e", "#9aa3ab"
@@ -97,11 +97,11 @@ def cannot_tell(fit: Fit) -> list[str]:
     lines += [f"These may change together without any effect: {words}." for words in estimate.undetermined]
     if not estimate.converged:
         lines.append(estimate.not_converged)
-    alike = np.argwhere(np.triu(np.abs(estimate.correlation), 1) > ALIKE)
+    correlated = np.argwhere(np.triu(np.abs(estimate.correlation), 1) > CORRELATED)
     lines += [
         f"{estimate.names[i]} and {estimate.names[j]} are hard to tell apart (correlation "
         f"{estimate.correlation[i, j]:+.3f})."
-        for i, j in alike[:20]
+        for i, j in correlated[:20]
     ]
     lines += [f"{name} is at its bound; its deviation isn't reliable." for name in estimate.at_bound]
     if isinstance(fit, TorqueFit):
@@ -265,8 +265,8 @@ def _residuals(fit: Fit) -> list[str]:
     names = dof_names(_model(fit))
     if isinstance(fit, TorqueFit):
         return [
-            f"{name}: {after:.4g} (first guess: {before:.4g}), noise {noise:.4g}, alike over {alike:.3g} samples"
-            for name, after, before, noise, alike in zip(
+            f"{name}: {after:.4g} (first guess: {before:.4g}), noise {noise:.4g}, alike over {correlated:.3g} samples"
+            for name, after, before, noise, correlated in zip(
                 names, fit.residual, fit.residual_before, fit.noise, fit.correlation_samples, strict=True
             )
         ]
@@ -328,14 +328,14 @@ def _curves(fit: Fit, dof: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray
 def _draw_values(axes: Any, estimate: Estimate) -> None:
     """Draw each value's deviation next to that of the prior, relative to the value."""
     size = np.where(estimate.values == 0.0, 1.0, np.abs(estimate.values))
-    place = np.arange(len(estimate.names))
+    x = np.arange(len(estimate.names))
     for deviations, color, label in (
         (estimate.prior_deviations, GREY, "known before"),
         (estimate.deviations, BLUE, "with the data"),
     ):
         share = np.where(np.isfinite(deviations), deviations, np.nan) / size
-        axes.semilogy(place, share, "o", color=color, label=label, markersize=4)
-    axes.set_xticks(place, estimate.names, rotation=90, fontsize=6)
+        axes.semilogy(x, share, "o", color=color, label=label, markersize=4)
+    axes.set_xticks(x, estimate.names, rotation=90, fontsize=6)
     axes.set_ylabel("standard deviation / value")
     axes.grid(True, linewidth=0.3)
     axes.legend(fontsize=8)
@@ -343,12 +343,12 @@ def _draw_values(axes: Any, estimate: Estimate) -> None:
 
 def _draw_residuals(axes: Any, fit: Fit, names: tuple[str, ...]) -> None:
     """Draw the residual of each joint, before and after the fit."""
-    place = np.arange(len(names))
+    x = np.arange(len(names))
     before, after = (np.atleast_2d(each)[0] for each in (fit.residual_before, fit.residual))
-    axes.bar(place - 0.2, before, 0.4, color=GREY, label="first guess")
-    axes.bar(place + 0.2, after, 0.4, color=BLUE, label="fitted")
+    axes.bar(x - 0.2, before, 0.4, color=GREY, label="first guess")
+    axes.bar(x + 0.2, after, 0.4, color=BLUE, label="fitted")
     axes.set_yscale("log")
-    axes.set_xticks(place, names, rotation=90, fontsize=6)
+    axes.set_xticks(x, names, rotation=90, fontsize=6)
     axes.set_ylabel("residual [N m or N]" if isinstance(fit, TorqueFit) else "residual / noise")
     axes.grid(True, axis="y", linewidth=0.3)
     axes.legend(fontsize=8)

@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from sim.errors import ModelError
 from sim.identify.posterior import Mixture, Posterior, sample
+from sim.version import renamed_argument
 
 WIDER = 2.0  # width of the first points' distribution relative to the covariances of the peaks
 LEAST_SHARE = np.exp(-5.0)  # of a peak in the first points, relative to the largest
@@ -91,9 +92,10 @@ class Surrogate:
         return (x - self.mean) @ self.inverse
 
 
+@renamed_argument("reach", "peak_distance", "sample_surrogate")
 def sample_surrogate(
     residuals: Residuals, mean: np.ndarray, covariance: np.ndarray, at_mean: np.ndarray, motions: int = 16,
-    rounds: int = 4, reach: float = 0.0, seed: int = 0, bar: bool = True,
+    rounds: int = 4, peak_distance: float = 0.0, seed: int = 0, bar: bool = True,
 ) -> Posterior:  # fmt: skip
     """Sample posteriors of n problems with a flat prior and residuals of unit noise, from ``motions * rounds``
     residuals each.
@@ -112,8 +114,8 @@ def sample_surrogate(
         at_mean: residuals at the peaks [n, m, r].
         motions: number of points per problem and round.
         rounds: number of rounds.
-        reach: maximum distance of unknown peaks from the best peak, in any unknown. Half of the first points search for
-            them.
+        peak_distance: maximum distance of unknown peaks from the best peak, in any unknown. Half of the first points
+            search for them.
         seed: seed of points and samples.
         bar: show a progress bar.
 
@@ -137,7 +139,7 @@ def sample_surrogate(
     share = np.concatenate([share / share.sum(axis=1, keepdims=True), np.ones((len(mean), 1))], axis=1) / 2.0
     points, found = mean, at_mean
     best = np.arange(len(mean)), loss.argmin(axis=1)
-    centre, spread = mean[best], covariance[best] + reach**2 * np.eye(mean.shape[2])
+    centre, spread = mean[best], covariance[best] + peak_distance**2 * np.eye(mean.shape[2])
     mean, covariance = (np.concatenate([a, b[:, None]], axis=1) for a, b in ((mean, centre), (covariance, spread)))
     x = Mixture(share, mean, WIDER * np.linalg.cholesky(covariance)).draw(rng, motions)
     for k in tqdm(range(rounds), desc="uncertainty", unit="round", disable=not bar):

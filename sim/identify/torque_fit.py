@@ -155,7 +155,7 @@ def fit_torques(
     target = (wanted_tau / weights).ravel()
     residuals = _Reduced(wanted, columns.used, weighted, target)
     present = residuals.numbers(wanted.start).numpy()
-    start = first_guess(wanted, columns.places, linear_solution(residuals.factor, residuals.target, present))
+    start = first_guess(wanted, columns.indices, linear_solution(residuals.factor, residuals.target, present))
     found = solve(wanted, start, residuals, max_evaluations)
     slope = residuals.jacobian(found.x)
     numbers, first = (residuals.numbers(torch.from_numpy(x)).numpy() for x in (found.x, wanted.start.numpy()))
@@ -177,13 +177,13 @@ class _Columns:
         matrix: columns [samples, nv, n].
         used: their indices among all columns, offsets last [n].
         names: their names [n].
-        places: for each parameter and entry its indices among these columns.
+        indices: for each parameter and entry its indices among these columns.
     """
 
     matrix: np.ndarray
     used: np.ndarray
     names: tuple[str, ...]
-    places: dict[tuple[str, int], np.ndarray]
+    indices: dict[tuple[str, int], np.ndarray]
 
 
 class _Reduced(Residuals):
@@ -248,8 +248,8 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
     matrix_of_all = np.concatenate(parts)
     if matrix_of_all.shape[0] * robot.nv < len(used):
         raise ModelError(f"the logs have {matrix_of_all.shape[0]} samples for {len(used)} numbers; they are too short")
-    places = {key: np.searchsorted(used, all_of_it) for key, all_of_it in touched.items()}
-    return _Columns(matrix_of_all, used, tuple(names[k] for k in used), places), np.concatenate(targets)
+    indices = {key: np.searchsorted(used, all_of_it) for key, all_of_it in touched.items()}
+    return _Columns(matrix_of_all, used, tuple(names[k] for k in used), indices), np.concatenate(targets)
 
 
 def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], np.ndarray]:
@@ -257,11 +257,11 @@ def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], n
     starts = {name: 10 * links + k * nv for k, name in enumerate((*JOINT_COLUMNS, TORQUE_OFFSET))}
     found: dict[tuple[str, int], np.ndarray] = {}
     for block in unknowns.blocks:
-        for place in block.places:
-            for entry in place.entries:
-                inertial = place.parameter in INERTIAL
-                columns = range(10 * entry, 10 * entry + 10) if inertial else [starts[place.parameter] + entry]
-                found[place.parameter, entry] = np.array(columns)
+        for target in block.targets:
+            for entry in target.entries:
+                inertial = target.parameter in INERTIAL
+                columns = range(10 * entry, 10 * entry + 10) if inertial else [starts[target.parameter] + entry]
+                found[target.parameter, entry] = np.array(columns)
     return found
 
 

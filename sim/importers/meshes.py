@@ -57,14 +57,14 @@ def _check_nodes(nodes: list[dict[str, Any]]) -> None:
             parent[child] = number
     sound: set[int] = set()  # nodes whose ancestors have been checked
     for first in range(len(nodes)):
-        way: dict[int, None] = {}
+        visited: dict[int, None] = {}
         above: int | None = first
         while above is not None and above not in sound:
-            if above in way:
+            if above in visited:
                 raise ValueError(f"node {above} is its own ancestor")
-            way[above] = None
+            visited[above] = None
             above = parent.get(above)
-        sound.update(way)
+        sound.update(visited)
 
 
 def _objects(description: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -150,19 +150,19 @@ class MeshLibrary:
         """
         scheme, separator, rest = filename.partition("://")
         if not separator:
-            places = [self._folder / filename]
+            candidates = [self._folder / filename]
         elif scheme == "file":
-            places = [self._folder / unquote(rest)]
+            candidates = [self._folder / unquote(rest)]
         elif scheme in PACKAGES:
-            places = self._package_places(rest)
+            candidates = self._package_candidates(rest)
         else:
             raise ModelError(
                 f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file:// or a path"
             )
-        for place in places:
-            if os.path.isfile(place):  # unlike Path.is_file, also False for invalid file names
-                return place
-        searched = ", ".join(str(place) for place in places)
+        for candidate in candidates:
+            if os.path.isfile(candidate):  # unlike Path.is_file, also False for invalid file names
+                return candidate
+        searched = ", ".join(str(candidate) for candidate in candidates)
         if "$(" in filename or "${" in filename:
             hint = "expand the macros with xacro first"
         elif separator and scheme in PACKAGES:
@@ -192,7 +192,7 @@ class MeshLibrary:
                 raise FlatMeshError(f"mesh '{filename}' ({path}) {error}") from None
         return self._hulls[key]
 
-    def _package_places(self, rest: str) -> list[Path]:
+    def _package_candidates(self, rest: str) -> list[Path]:
         package, _, inside = unquote(rest).partition("/")
         listed = [entry for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
         prefixes = [entry for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
@@ -203,12 +203,12 @@ class MeshLibrary:
             self._folder,
             *self._folder.parents,
         ]
-        places: list[Path] = []
+        candidates: list[Path] = []
         for root in roots:
             if root.name == package:
-                places.append(root / inside)
-            places.append(root / package / inside)
-        return list(dict.fromkeys(places))
+                candidates.append(root / inside)
+            candidates.append(root / package / inside)
+        return list(dict.fromkeys(candidates))
 
     def _read(self, path: Path, filename: str) -> list[Piece]:
         if path not in self._pieces:

@@ -22,7 +22,7 @@ class GeometryType:
         title: name in messages.
         sizes: number of leading sizes that must be positive.
         rank: order of types in a pair that a sensor reads; MuJoCo's order.
-        reach: ``reach(size, direction)`` returns the maximum extent from the origin along a unit vector in the
+        support: ``support(size, direction)`` returns the maximum extent from the origin along a unit vector in the
             geometry's frame [m]; None for types with a mesh or heights, and for unbounded ones.
         solid: ``solid(size)`` returns the volume [m^3] and the principal moments about the origin per unit mass [m^2]
             [3]; None for types that aren't solid primitives.
@@ -33,13 +33,13 @@ class GeometryType:
     title: str
     sizes: int
     rank: int
-    reach: Callable[[np.ndarray, np.ndarray], float] | None = None
+    support: Callable[[np.ndarray, np.ndarray], float] | None = None
     solid: Callable[[Sequence[float]], tuple[float, np.ndarray]] | None = None
 
     def extents(self, size: np.ndarray) -> np.ndarray:
-        """Return the half extents along the axes, for a type with a ``reach`` [m] [3]."""
-        assert self.reach is not None
-        return np.array([self.reach(size, axis) for axis in np.eye(3)])
+        """Return the half extents along the axes, for a type with a ``support`` [m] [3]."""
+        assert self.support is not None
+        return np.array([self.support(size, axis) for axis in np.eye(3)])
 
 
 def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
@@ -76,30 +76,30 @@ GEOMETRY_TYPES = {
         GeometryType(codes.PLANE, "plane", "plane", 0, rank=0),
         GeometryType(
             codes.SPHERE, "sphere", "sphere", 1, rank=2,
-            reach=lambda size, direction: size[0],
+            support=lambda size, direction: size[0],
             solid=lambda size: (4.0 / 3.0 * np.pi * size[0] ** 3, np.full(3, 0.4 * size[0] * size[0])),
         ),
         GeometryType(
             codes.CAPSULE, "capsule", "capsule", 2, rank=3,
-            reach=lambda size, direction: size[0] + size[1] * abs(direction[2]),
+            support=lambda size, direction: size[0] + size[1] * abs(direction[2]),
             solid=_solid_capsule,
         ),
         GeometryType(
             codes.BOX, "box", "box", 3, rank=6,
-            reach=lambda size, direction: np.abs(direction) @ size,
+            support=lambda size, direction: np.abs(direction) @ size,
             solid=lambda size: (8.0 * size[0] * size[1] * size[2], _squares(size) / 3.0),
         ),
         GeometryType(codes.CONVEX, "convex", "convex mesh", 3, rank=7),
         GeometryType(
             codes.CYLINDER, "cylinder", "cylinder", 2, rank=5,
-            reach=lambda size, direction: (
+            support=lambda size, direction: (
                 size[0] * np.hypot(direction[0], direction[1]) + size[1] * abs(direction[2])
             ),
             solid=_solid_cylinder,
         ),
         GeometryType(
             codes.ELLIPSOID, "ellipsoid", "ellipsoid", 3, rank=4,
-            reach=lambda size, direction: float(np.linalg.norm(direction * size)),
+            support=lambda size, direction: float(np.linalg.norm(direction * size)),
             solid=lambda size: (4.0 / 3.0 * np.pi * size[0] * size[1] * size[2], _squares(size) / 5.0),
         ),
         GeometryType(codes.HEIGHTFIELD, "heightfield", "heightfield", 3, rank=1),

@@ -196,7 +196,7 @@ def _by_length(faces: list[list[int]]) -> list[tuple[np.ndarray, np.ndarray]]:
     """
     lengths = np.array([len(face) for face in faces], dtype=int)
     groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
-    return [(places, np.array([faces[place] for place in places])) for places in groups]
+    return [(chosen, np.array([faces[index] for index in chosen])) for chosen in groups]
 
 
 def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
@@ -212,14 +212,14 @@ def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
     """
     first = np.concatenate([[0], np.cumsum([len(face) for face in faces])]).astype(int)
     sides = np.zeros((first[-1], 3), dtype=int)
-    for places, corners in _by_length(faces):
+    for chosen, corners in _by_length(faces):
         p = vertices[corners]
         for k in range(corners.shape[1]):
             ahead = (k + 1) % corners.shape[1]
             across = np.cross(p - p[:, k, None], (p[:, ahead] - p[:, k])[:, None])
             farthest = np.linalg.norm(across, axis=2).argmax(axis=1)
             farthest = corners[np.arange(len(corners)), farthest]
-            sides[first[places] + k] = np.column_stack([corners[:, k], corners[:, ahead], farthest])
+            sides[first[chosen] + k] = np.column_stack([corners[:, k], corners[:, ahead], farthest])
     low, high, far = sides[:, :2].min(axis=1), sides[:, :2].max(axis=1), sides[:, 2]
     key = low * len(vertices) + high
     _, start = np.unique(key, return_index=True)
@@ -250,8 +250,8 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
     a, b, c = np.ascontiguousarray(triangles.T)
     faces = []
 
-    def in_plane(place: np.ndarray, normal: np.ndarray) -> np.ndarray:
-        level = np.abs((vertices - place) @ normal) <= limit
+    def in_plane(point: np.ndarray, normal: np.ndarray) -> np.ndarray:
+        level = np.abs((vertices - point) @ normal) <= limit
         inside = np.flatnonzero(level[a] & level[b] & level[c])
         return inside[across[inside] @ normal > 0.0]
 
@@ -308,9 +308,9 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limi
     order = np.lexsort((along, across)).tolist()
     x, y = across.tolist(), along.tolist()
     corners: list[int] = []
-    for way in (order, order[::-1]):
+    for sequence in (order, order[::-1]):
         chain: list[int] = []
-        for c in way:
+        for c in sequence:
             while len(chain) > 1:
                 a, b = chain[-2], chain[-1]
                 beyond = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
@@ -331,11 +331,11 @@ def _thinned(face: list[int]) -> list[int]:
 def _normals(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
     """Return Newell's normals of faces [f, 3]."""
     normals = np.zeros((len(faces), 3))
-    for places, corners in _by_length(faces):
+    for chosen, corners in _by_length(faces):
         offset = vertices[corners] - vertices[corners[:, :1]]
         (x, y, z), (u, v, w) = offset.transpose(2, 0, 1), offset[:, [*range(1, offset.shape[1]), 0]].transpose(2, 0, 1)
         across = np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=2).sum(axis=1)
-        normals[places] = across / np.linalg.norm(across, axis=1)[:, None]
+        normals[chosen] = across / np.linalg.norm(across, axis=1)[:, None]
     return normals
 
 

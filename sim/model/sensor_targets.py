@@ -47,7 +47,7 @@ OF_GEOMETRIES = ("touch", *(kind for kind, each in SENSOR_KINDS.items() if each.
 MAGNETIC_FIELD = (0.0, -0.5, 0.0)
 
 
-def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
+def attach_sensor(world: WorldSpec, sensor: Sensor) -> str:
     """Add a sensor to a world and return its name.
 
     Raises:
@@ -126,8 +126,8 @@ def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
             raise ModelError(f"{where}: {label} is empty; give geometries on both sides")
     if not sensor.kind.startswith("geometry_"):
         return
-    if not sensor.reach >= 0.0:
-        raise ModelError(f"{where}: reach is {sensor.reach}; it must be zero or more")
+    if not sensor.max_distance >= 0.0:
+        raise ModelError(f"{where}: max_distance is {sensor.max_distance}; it must be zero or more")
     for one, other in itertools.product(sensor.geometries or (), sensor.against or ()):
         if not have_distance(world, one, other):
             raise ModelError(

@@ -122,7 +122,7 @@ class Sensor:
             rangefinder for each ray, see :data:`sim.model.sensors.RANGE_READINGS`.
         choice: contacts that are read, one of :data:`sim.model.sensors.CONTACT_CHOICES`.
         most: number of contact slots.
-        reach: maximum distance between two geometries [m].
+        max_distance: maximum distance between two geometries [m].
         image: intrinsics of a camera: focal lengths along x and y, and the centre of the picture [px].
         pixels: number of columns and rows of a camera, one ray each.
     """
@@ -141,7 +141,7 @@ class Sensor:
     readings: tuple[str, ...] = ()
     choice: str = "first"
     most: int = 1
-    reach: float = np.inf
+    max_distance: float = np.inf
     image: tuple[float, float, float, float] | None = None
     pixels: tuple[int, int] | None = None
 

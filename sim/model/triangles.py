@@ -30,8 +30,8 @@ def static_mesh(where: str, mesh: Mesh | None) -> Mesh:
     if mesh is None:
         raise ModelError(f"{where}: a triangle mesh needs mesh=")
     vertices, faces = _arrays(where, mesh.vertices, mesh.faces)
-    used, place = np.unique(vertices[faces.ravel()], axis=0, return_inverse=True)
-    faces = place.reshape(-1, 3)
+    used, inverse = np.unique(vertices[faces.ravel()], axis=0, return_inverse=True)
+    faces = inverse.reshape(-1, 3)
     a, b, c = used[faces].transpose(1, 0, 2)
     across = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     longest = np.max([((b - a) ** 2).sum(1), ((c - b) ** 2).sum(1), ((a - c) ** 2).sum(1)], axis=0)
@@ -39,8 +39,8 @@ def static_mesh(where: str, mesh: Mesh | None) -> Mesh:
     if not len(faces):
         raise ModelError(f"{where}: the mesh has no triangle with an area")
     _require_one_side(where, used, faces)
-    kept, place = np.unique(faces, return_inverse=True)
-    return Mesh(used[kept], place.reshape(-1, 3))
+    kept, inverse = np.unique(faces, return_inverse=True)
+    return Mesh(used[kept], inverse.reshape(-1, 3))
 
 
 def _arrays(where: str, vertices: npt.ArrayLike, faces: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -75,11 +75,11 @@ def _require_one_side(where: str, vertices: np.ndarray, faces: np.ndarray) -> No
         return
     a, b = divmod(int(ahead[twice[0]]), len(vertices))
     back = np.count_nonzero(ahead == b * len(vertices) + a)
-    place = np.round(0.5 * (vertices[a] + vertices[b]), 6).tolist()
+    middle = np.round(0.5 * (vertices[a] + vertices[b]), 6).tolist()
     if np.count_nonzero(ahead == ahead[twice[0]]) + back > 2:
-        raise ModelError(f"{where}: more than two triangles share the edge at {place}; split the mesh there")
+        raise ModelError(f"{where}: more than two triangles share the edge at {middle}; split the mesh there")
     raise ModelError(
-        f"{where}: the triangles on both sides of the edge at {place} have opposite orientations; all must be "
+        f"{where}: the triangles on both sides of the edge at {middle} have opposite orientations; all must be "
         "counter-clockwise seen from outside"
     )
 
@@ -198,8 +198,8 @@ def _edges(vertices: np.ndarray, faces: np.ndarray) -> _Edges:
     size = len(vertices)
     key, back = ahead @ [size, 1], ahead[:, ::-1] @ [size, 1]
     order = np.argsort(key)
-    place = np.minimum(np.searchsorted(key[order], back), len(key) - 1)
-    other = np.where(key[order][place] == back, order[place], -1)
+    index = np.minimum(np.searchsorted(key[order], back), len(key) - 1)
+    other = np.where(key[order][index] == back, order[index], -1)
     border = other < 0
     # Each edge between two triangles is listed in the direction from the lower to the higher vertex.
     chosen = np.flatnonzero(border | (ahead[:, 0] < ahead[:, 1]))

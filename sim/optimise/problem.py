@@ -197,7 +197,7 @@ class Problem:
                     f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
                 )
         if simulator is None:
-            simulator = self.simulator.alike(count)
+            simulator = self.simulator.replace(count)
         else:
             for name in changed:
                 simulator.parameters[name] = values[name]

@@ -176,12 +176,12 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
         )
     side = int(np.ceil(np.sqrt(num_worlds)))
     each = np.arange(num_worlds)
-    places = np.stack([each % side, each // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
-    return apart * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
+    cells = np.stack([each % side, each // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
+    return apart * (cells - (cells.max(axis=0) + cells.min(axis=0)) / 2.0)
 
 
 def fitting_spacing(model: Model, poses: np.ndarray) -> float:
     """Return a spacing with a margin for the motion of each world, poses [frames, num_worlds, num_links, 7]."""
-    fixed, reach = outlines(model)
+    fixed, radius = outlines(model)
     extents = [np.ptp(points[..., :2], axis=(0, 2)).max() for points in (poses, fixed[:, None, None]) if points.size]
-    return (1.3 * float(max(extents, default=0.0)) + 2.0 * reach) or 0.5
+    return (1.3 * float(max(extents, default=0.0)) + 2.0 * radius) or 0.5

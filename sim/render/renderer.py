@@ -194,7 +194,7 @@ class Renderer:
     def camera(self, camera: Camera) -> None:
         require_type("camera", camera, Camera, "a sim.render.Camera")
         self._camera, self.view = camera, self._view(camera)
-        self._place_planes()
+        self._orient_planes()
         self.passes = self._passes() if self.meshes else []
 
     @serialized
@@ -240,7 +240,7 @@ class Renderer:
         self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
         kernel = occlusion_kernels().measure_openness
-        run_rows(self._rows(kernel, reach=self.occlusion.reach / self.unit, sky_part=part))
+        run_rows(self._rows(kernel, max_distance=self.occlusion.reach / self.unit, sky_part=part))
         return np.asarray(part.numpy())
 
     def _finish(self) -> np.ndarray:
@@ -257,13 +257,13 @@ class Renderer:
             raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
         if not self.meshes or self._rebuilds():
-            self._place(link_poses, frame if self._rebuilds() else -1)  # a hierarchy that is kept gets full trails
+            self._update(link_poses, frame if self._rebuilds() else -1)  # a hierarchy that is kept gets full trails
             self.meshes = {
                 name: wp.Mesh(self.points, indices, bvh_leaf_size=LEAF) for name, indices in self.indices.items()
             }
             self.passes = self._passes()
         if not self._rebuilds():
-            self._place(link_poses, frame)
+            self._update(link_poses, frame)
             for mesh in self.meshes.values():
                 mesh.refit()
 
@@ -283,7 +283,7 @@ class Renderer:
         ]
         if self.occlusion is not None:
             kernel = occlusion_kernels().shade_corners
-            passes.append(self._rows(kernel, reach=self.occlusion.reach / self.unit))
+            passes.append(self._rows(kernel, max_distance=self.occlusion.reach / self.unit))
         passes.append(self._rows(self.kernels.encode_pixels))
         return passes
 
@@ -347,7 +347,7 @@ class Renderer:
         self.scene.planes = wp.zeros(len(planes), dtype=wp.transform, device=self.device)
         self.scene.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
-    def _place_planes(self) -> None:
+    def _orient_planes(self) -> None:
         """Move the planes for the camera, each within itself by whole squares to the point that the camera looks at."""
         poses = self.plane_poses.copy()
         if not len(poses):
@@ -383,7 +383,7 @@ class Renderer:
         view.fog = 0.25 * self.unit / camera.distance
         return view
 
-    def _place(self, link_poses: np.ndarray, frame: int) -> None:
+    def _update(self, link_poses: np.ndarray, frame: int) -> None:
         """Move all instances and their vertices to a frame with link_poses [num_worlds, num_links, 7]."""
         drawn = [self.model.geometries[k] for k in self.drawn]
         poses = [instance_poses(drawn, link_poses, self.offsets).reshape(-1, 7), self.marker_poses]
@@ -397,7 +397,7 @@ class Renderer:
                 tendon_pieces(self.model, of_world) + offset
                 for of_world, offset in zip(link_poses, self.offsets, strict=True)
             ]
-            placed, vertices = self.tubes.place(np.concatenate(pieces))
+            placed, vertices = self.tubes.update(np.concatenate(pieces))
             poses.append(placed)
             scales.append(np.ones(self.tubes.count))
             self.local_tubes.assign(vertices.astype(np.float32))
@@ -447,16 +447,16 @@ def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
     """
     path = np.asarray(trail.points, dtype=np.float64)
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
-    places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
-    beads = np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
-    shown = places <= travelled[frame]
+    points = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
+    beads = np.stack([np.interp(points, travelled, path[:, axis]) for axis in range(3)], axis=1)
+    shown = points <= travelled[frame]
     return np.where(shown[:, None], beads, path[frame]), shown
 
 
 def _at(positions: npt.ArrayLike) -> np.ndarray:
     """Return poses [n, 7] without rotation at positions [n, 3]."""
-    places = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
-    return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
+    points = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
+    return np.concatenate([points, np.tile(IDENTITY[3:], (len(points), 1))], axis=1)
 
 
 def _speck() -> Triangles:
@@ -473,9 +473,9 @@ def _numbers(counts: list[int]) -> wp.array:
 def _sample_pattern(side: int) -> np.ndarray:
     """Return positions of side^2 rays on a grid in a pixel, corners first, without the centre."""
     grid = (np.arange(side) + 0.5) / side
-    places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    distance = np.linalg.norm(places - 0.5, axis=1)
-    return places[np.argsort(-distance, kind="stable")][: np.count_nonzero(distance)]
+    points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    distance = np.linalg.norm(points - 0.5, axis=1)
+    return points[np.argsort(-distance, kind="stable")][: np.count_nonzero(distance)]
 
 
 def _directions(count: int) -> np.ndarray:

@@ -124,7 +124,7 @@ class Tubes:
     shape: Triangles
     upper: np.ndarray
 
-    def place(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def update(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return poses [count, 7] and local vertices [count * num_vertices, 3] for ends of pieces [count, 2, 3]."""
         apart = pieces[:, 1] - pieces[:, 0]
         lengths = np.linalg.norm(apart, axis=1)

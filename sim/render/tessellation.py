@@ -104,9 +104,9 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
     ahead, behind = (np.roll(corners, shift, axis=1) - corners for shift in (-1, 1))
     angles = np.arctan2(sizes[solid, None], np.einsum("fci,fci->fc", ahead, behind)).ravel()
     # Files often repeat vertices for every face, so corners are matched by position.
-    _, place = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
+    _, index = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
     owner = np.arange(faces.size) // 3
-    incidence = sparse.csr_matrix((np.ones(faces.size), (np.arange(faces.size), place.reshape(-1)[faces.ravel()])))
+    incidence = sparse.csr_matrix((np.ones(faces.size), (np.arange(faces.size), index.reshape(-1)[faces.ravel()])))
     pairs = (incidence @ incidence.T).tocoo()
     smooth = np.einsum("ij,ij->i", flat[owner[pairs.row]], flat[owner[pairs.col]]) > CREASE
     here, there = pairs.row[smooth], pairs.col[smooth]

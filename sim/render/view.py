@@ -305,9 +305,9 @@ class Outermost:
 
     def __init__(self, num_links: int):
         self._num_links = num_links
-        self._reach = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
+        self._farthest = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
         # Each pose of the whole world is kept once, for all links and directions in which it is the outermost.
-        self._number = np.full(self._reach.shape, -1)
+        self._number = np.full(self._farthest.shape, -1)
         self._kept: dict[int, np.ndarray] = {}
         self._added = 0
 
@@ -316,10 +316,10 @@ class Outermost:
         out = poses[:, :, :3] @ self.DIRECTIONS.T
         world = out.argmax(axis=0)
         furthest = np.take_along_axis(out, world[None], axis=0)[0]
-        better = furthest > self._reach
+        better = furthest > self._farthest
         if not better.any():
             return
-        self._reach[better] = furthest[better]
+        self._farthest[better] = furthest[better]
         self._number[better] = self._added + world[better]
         self._kept |= {self._added + one: np.array(poses[one]) for one in np.unique(world[better]).tolist()}
         self._kept = {number: self._kept[number] for number in np.unique(self._number).tolist()}
@@ -468,14 +468,14 @@ def visible_points(
 
 def outlines(model: Model) -> tuple[np.ndarray, float]:
     """Return corners of visible geometry fixed to the world [n, 3], and the radius of each link's visible geometry."""
-    fixed, reach = [np.zeros((0, 3))], 0.0
+    fixed, radius = [np.zeros((0, 3))], 0.0
     for geometry in (model.geometries[k] for k in visible_solids(model)):
         corners = transform_points(geometry.placement, _corners(geometry))
         if geometry.link < 0:
             fixed.append(corners)
         else:
-            reach = max(reach, float(np.linalg.norm(corners, axis=1).max()))
-    return np.concatenate(fixed), reach
+            radius = max(radius, float(np.linalg.norm(corners, axis=1).max()))
+    return np.concatenate(fixed), radius
 
 
 def _corners(geometry: Geometry) -> np.ndarray:
@@ -488,7 +488,7 @@ def _corners(geometry: Geometry) -> np.ndarray:
         low, high = scaled.min(axis=0), scaled.max(axis=0)
     else:
         known = GEOMETRY_TYPES.get(geometry.type)
-        if known is None or known.reach is None:
+        if known is None or known.support is None:
             raise ModelError(
                 f"geometry '{geometry.name}': a shape of type {geometry.type} can't be drawn; hide "
                 f"it or use another shape"

@@ -161,7 +161,7 @@ def _half_thickness(geometry: Geometry) -> float:
         assert geometry.mesh is not None
         return float((0.5 * np.ptp(geometry.mesh.vertices, axis=0) * np.abs(geometry.size)).min())
     known = GEOMETRY_TYPES[geometry.type]
-    return np.inf if known.reach is None else float(known.extents(geometry.size).min())
+    return np.inf if known.support is None else float(known.extents(geometry.size).min())
 
 
 class _Solved:

@@ -67,6 +67,7 @@ def _set_parameter(simulator: Any, name: str, value: Any, worlds: Any = None) ->
 INTERNAL = "use bad_worlds, rollout or Trajectory.backward; simulator.engine may change with any version"
 # Deprecated attributes of a simulator: what to do instead, and how to find their value.
 RENAMED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "alike": ("call simulator.replace", attrgetter("replace")),
     "bad_state": (INTERNAL, attrgetter("engine.reports.bad_state")),
     "keeps_on_device": (INTERNAL, attrgetter("engine.settings.keeps_on_device")),
     "open_constraint": (INTERNAL, attrgetter("engine.reports.open_constraint")),

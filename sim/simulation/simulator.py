@@ -138,7 +138,7 @@ class Simulator:
     def check_finite(self, value: bool) -> None:
         self.engine.check_finite = value
 
-    def alike(self, num_worlds: int, parameters: Mapping[str, npt.ArrayLike] | None = None, **changes: Any) -> Self:
+    def replace(self, num_worlds: int, parameters: Mapping[str, npt.ArrayLike] | None = None, **changes: Any) -> Self:
         """Return a simulator of new worlds with the same model and settings.
 
         Args:
@@ -480,5 +480,5 @@ def _another(name: str) -> str:
     if name == "model":
         return "sim.Simulator(model, dt, num_worlds)"
     if name == "num_worlds":
-        return "simulator.alike(num_worlds)"
-    return f"simulator.alike(simulator.num_worlds, {name}=...)"
+        return "simulator.replace(num_worlds)"
+    return f"simulator.replace(simulator.num_worlds, {name}=...)"

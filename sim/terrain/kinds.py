@@ -133,8 +133,8 @@ class Rough:
             coarse = step * np.trunc(coarse / step)
         rows = np.array([np.interp(across, knots, row) for row in coarse])
         heights = np.array([np.interp(across, knots, column) for column in rows.T]).T
-        near = from_centre(size, spacing) <= 0.5 * between("platform of Rough", self.platform, 0.0) + spacing
-        return Tile(heights, height=float(heights[near].max()))
+        close = from_centre(size, spacing) <= 0.5 * between("platform of Rough", self.platform, 0.0) + spacing
+        return Tile(heights, height=float(heights[close].max()))
 
 
 @dataclass(frozen=True)

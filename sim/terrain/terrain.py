@@ -95,15 +95,15 @@ class Terrain:
             >>> ground.height([(0.0, 0.0), (1.25, 0.3), (2.4, 0.0)]).round(3).tolist()
             [0.3, 0.2, 0.0]
         """
-        place = np.asarray(points, dtype=np.float64)
-        if place.ndim < 1 or place.shape[-1] != 2:
-            raise ModelError(f"points has shape {place.shape}; it must be [..., 2]")
-        flat = place.reshape(-1, 2)
+        position = np.asarray(points, dtype=np.float64)
+        if position.ndim < 1 or position.shape[-1] != 2:
+            raise ModelError(f"points has shape {position.shape}; it must be [..., 2]")
+        flat = position.reshape(-1, 2)
         top = self._field(flat)
         for x, y, z, *half in self.boxes:
             inside = np.all(np.abs(flat - (x, y)) <= half[:2], axis=1)
             top[inside] = np.maximum(top[inside], z + half[2])
-        return top.reshape(place.shape[:-1])
+        return top.reshape(position.shape[:-1])
 
     def _field(self, points: np.ndarray) -> np.ndarray:
         """Return the height of the heightfield at points [n, 2], on the triangles that contact uses."""

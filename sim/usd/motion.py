@@ -52,7 +52,7 @@ class InstanceMotion:
         reach: maximum distance of the prototype's points from its origin [m].
     """
 
-    def __init__(self, stage: Usd.Stage, path: Sdf.Path, prototype: Sdf.Path, num_worlds: int, reach: float):
+    def __init__(self, stage: Usd.Stage, path: Sdf.Path, prototype: Sdf.Path, num_worlds: int, radius: float):
         instancer = UsdGeom.PointInstancer.Define(stage, path)
         instancer.CreatePrototypesRel().SetTargets([prototype])
         instancer.CreateProtoIndicesAttr(Vt.IntArray(num_worlds, 0))
@@ -61,14 +61,14 @@ class InstanceMotion:
         # In half precision, for readers that support no other, such as Blender; others use the attribute above.
         self._rough_orientations = instancer.CreateOrientationsAttr()
         self._extent = instancer.CreateExtentAttr()
-        self._reach = reach
+        self._radius = radius
         self._last = np.zeros(0)
 
     def append(self, frame: int, poses: np.ndarray) -> None:
         """Add the poses [num_worlds, 7] of the next frame."""
         poses = nearest_sign(self._last, poses)
         points = np.ascontiguousarray(poses[:, :3], dtype=np.float32)
-        box = np.stack([points.min(axis=0) - self._reach, points.max(axis=0) + self._reach])
+        box = np.stack([points.min(axis=0) - self._radius, points.max(axis=0) + self._radius])
         for time in (Usd.TimeCode.Default(), Usd.TimeCode(0)) if frame == 0 else (Usd.TimeCode(frame),):
             self._positions.Set(Vt.Vec3fArray.FromNumpy(points), time)
             # USD stores quaternions as x, y, z, w.
@@ -104,8 +104,8 @@ def add_instancers(
         if not visuals:
             continue
         corners = [transform_points(geometry.placement, tessellate(geometry).vertices) for geometry in visuals]
-        reach = float(np.linalg.norm(np.concatenate(corners), axis=1).max())
-        motion = InstanceMotion(stage, path, path.AppendChild("prototype"), num_worlds, reach)
+        radius = float(np.linalg.norm(np.concatenate(corners), axis=1).max())
+        motion = InstanceMotion(stage, path, path.AppendChild("prototype"), num_worlds, radius)
         prototype = UsdGeom.Xform.Define(stage, path.AppendChild("prototype"))
         taken: set[str] = set()
         for geometry in visuals:

@@ -36,8 +36,8 @@ def keep_sensors(prim: Usd.Prim, model: Model) -> None:
         if sensor.kind == "contact":
             keep_text(prim, f"sensor_{number}:choice", sensor.choice)
             keep(prim, f"sensor_{number}:most", sensor.most)
-        if np.isfinite(sensor.reach):
-            keep(prim, f"sensor_{number}:reach", sensor.reach)
+        if np.isfinite(sensor.max_distance):
+            keep(prim, f"sensor_{number}:reach", sensor.max_distance)
 
 
 def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:

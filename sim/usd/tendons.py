@@ -138,15 +138,15 @@ def _branches(
     """Return the branches as in :attr:`sim.model.tendons.TendonSpec.branches`."""
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for link, beside, (kind, *numbers) in zip(texts[::2], texts[1::2], steps.tolist(), strict=True):
-        place, axis, size, side = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
+        point, axis, size, side = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
         if kind == PULLEY:
             branches.append((size, []))
         elif kind == POINT:
-            branches[-1][1].append((link, np.array(place)))
+            branches[-1][1].append((link, np.array(point)))
         else:
             branches[-1][1].append(
                 TendonWrap(
-                    link=link, radius=size, position=place, axis=axis if kind == CYLINDER else None,
+                    link=link, radius=size, position=point, axis=axis if kind == CYLINDER else None,
                     side=(beside, side) if beside else None,
                 )
             )  # fmt: skip

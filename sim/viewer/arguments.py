@@ -111,20 +111,20 @@ def vectors(points: Any, directions: Any, worlds: Any, num_worlds: int) -> tuple
     Raises:
         ModelError: for wrong shapes, non-finite values, or a world that does not exist.
     """
-    places, arrows = as_numbers("show_gradients: points", points), as_numbers("show_gradients: vectors", directions)
-    if places.ndim != 2 or places.shape[1] != 3 or arrows.shape != places.shape:
+    origins, arrows = as_numbers("show_gradients: points", points), as_numbers("show_gradients: vectors", directions)
+    if origins.ndim != 2 or origins.shape[1] != 3 or arrows.shape != origins.shape:
         raise ModelError(
-            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; expected [n, 3] for both"
+            f"show_gradients: points have shape {origins.shape} and vectors {arrows.shape}; expected [n, 3] for both"
         )
-    if not (np.isfinite(places).all() and np.isfinite(arrows).all()):
+    if not (np.isfinite(origins).all() and np.isfinite(arrows).all()):
         raise ModelError("show_gradients: points or vectors aren't finite")
     try:
-        owners = np.broadcast_to(np.asarray(worlds, dtype=int), len(places))
+        owners = np.broadcast_to(np.asarray(worlds, dtype=int), len(origins))
     except ValueError:
         raise ModelError(f"show_gradients: worlds is {worlds!r}; give one index, or one per point") from None
     if len(owners) and not 0 <= owners.min() <= owners.max() < num_worlds:
         raise ModelError(f"show_gradients: indices in worlds must lie between 0 and {num_worlds - 1}")
-    return places, arrows, owners
+    return origins, arrows, owners
 
 
 def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:

@@ -112,9 +112,9 @@ def curves_of(model: Model, motion: Motion, readings: Mapping[str, np.ndarray]) 
     scalar = [link for link, kind in enumerate(model.joint_type) if JOINT_TYPES[int(kind)].scalar]
     free = [link for link, kind in enumerate(model.joint_type) if kind == codes.FREE]
     if scalar:
-        places = [int(model.joint_q_start[link]) for link in scalar]
+        indices = [int(model.joint_q_start[link]) for link in scalar]
         labels = tuple(f"{model.joint_names[link]} [{_unit(model, link)}]" for link in scalar)
-        yield Curves("Joint positions", labels, lambda numbers, world: motion.q_of(numbers)[:, world, places])
+        yield Curves("Joint positions", labels, lambda numbers, world: motion.q_of(numbers)[:, world, indices])
     if free:
         starts = [int(model.joint_q_start[link]) for link in free]
         axes = [start + axis for start in starts for axis in range(3)]

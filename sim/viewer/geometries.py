@@ -58,7 +58,7 @@ class Shapes:
                 )
             )
 
-    def place(self, link_poses: np.ndarray) -> None:
+    def update(self, link_poses: np.ndarray) -> None:
         """Move the shapes to link poses [num_worlds, num_links, 7], each in the frame of its world."""
         poses = instance_poses(self._geometries, link_poses, self._offsets)
         for node, of_worlds in zip(self._nodes, poses.swapaxes(0, 1), strict=True):
@@ -142,7 +142,7 @@ class TendonLines:
         """True if there are tendons to draw."""
         return self._node is not None
 
-    def place(self, poses: np.ndarray) -> None:
+    def update(self, poses: np.ndarray) -> None:
         """Move the lines to link poses [num_worlds, num_links, 7], each in the frame of its world."""
         if self._node is not None:
             pieces = [

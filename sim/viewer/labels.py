@@ -30,7 +30,7 @@ class Labels:
         self._nodes: dict[int, Any] = {}
         self._origins = np.zeros((len(names), 3))
 
-    def place(self, origins: np.ndarray) -> None:
+    def update(self, origins: np.ndarray) -> None:
         """Move the labels to the displayed origins of the links [num_links, 3]."""
         self._origins = origins
         for number, node in self._nodes.items():
@@ -65,7 +65,7 @@ class Axes:
             axes_radius=0.06 * length, visible=False,
         )  # fmt: skip
 
-    def place(self, poses: np.ndarray) -> None:
+    def update(self, poses: np.ndarray) -> None:
         """Move the axes to displayed poses [count, 7]."""
         self._node.batched_positions = poses[:, :3]
         self._node.batched_wxyzs = to_wxyz(poses[:, 3:])

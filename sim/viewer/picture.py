@@ -48,11 +48,11 @@ class Picture:
         for k in visible_planes(model):
             size = camera.distance + float(np.linalg.norm(np.ptp(offsets, axis=0)))
             add_plane(scene, f"/ground/{k}", model.geometries[k], length_unit(camera.distance), size)
-        for world, place in enumerate(offsets):
+        for world, update in enumerate(offsets):
             for marker in markers:
                 scene.add_icosphere(
                     f"/markers/{world}_{marker.name}", marker.radius, byte_color(marker.color),
-                    position=place + np.asarray(marker.position),
+                    position=update + np.asarray(marker.position),
                 )  # fmt: skip
         self._visuals = Shapes(scene, "/shapes", [model.geometries[k] for k in visible_solids(model)], offsets)
         self._colliders: Shapes | None = None
@@ -66,20 +66,20 @@ class Picture:
         self._forces = Arrows(scene, "/contacts", FORCE, ARROW_LENGTH * height, dots=True)
         self._gradients = Arrows(scene, "/gradients", GRADIENT, ARROW_LENGTH * height, dots=False)
         self._typical_force = typical_force(model)
-        self.place(poses, 0)
+        self.update(poses, 0)
 
-    def place(self, poses: np.ndarray, world: int) -> None:
+    def update(self, poses: np.ndarray, world: int) -> None:
         """Move everything to link poses [num_worlds, num_links, 7]. Names are shown for ``world`` only."""
         self._poses = poses
         origins = poses.copy()
         origins[..., :3] += self._offsets[:, None]
-        self._visuals.place(poses)
-        self._tendons.place(poses)
+        self._visuals.update(poses)
+        self._tendons.update(poses)
         if self._colliders is not None:
-            self._colliders.place(poses)
-        self._axes.place(origins.reshape(-1, 7))
+            self._colliders.update(poses)
+        self._axes.update(origins.reshape(-1, 7))
         for labels in (self._link_names, self._joint_names):
-            labels.place(origins[world, :, :3])
+            labels.update(origins[world, :, :3])
 
     def camera_at(self, world: int) -> Camera:
         """Return a camera that sees exactly one world, at its displayed position."""
@@ -149,6 +149,6 @@ class Picture:
         if self._colliders is None and visible:  # created when first shown
             touching = [g for g in self._model.geometries if g.collides and g.type != codes.PLANE]
             self._colliders = Shapes(self._scene, "/colliders", touching, self._offsets, COLLIDER)
-            self._colliders.place(self._poses)
+            self._colliders.update(self._poses)
         if self._colliders is not None:
             self._colliders.show(visible)

@@ -31,7 +31,7 @@ class Player:
     def __init__(self, gui: GuiApi, lock: threading.RLock, show: Callable[[Motion, int], None]):
         self._lock, self._show = lock, show
         self._motion: Motion | None = None
-        self._place = 0.0  # position in the motion, a fractional state index
+        self._position = 0.0  # position in the motion, a fractional state index
         self._problem = ""  # reason why the motion could not continue
         self._running, self._closed = threading.Event(), False
         self._folder: Any = gui.add_folder("Motion", visible=False)
@@ -57,7 +57,7 @@ class Player:
     @property
     def number(self) -> int:
         """Index of the state shown last."""
-        return int(self._place)
+        return int(self._position)
 
     def add_settings(self) -> None:
         """Add speed and loop at the current position; needed before anything plays."""
@@ -89,7 +89,7 @@ class Player:
         """Pause at a state, or at the last one if the index is beyond the end."""
         with self._lock:
             if self._motion is not None:
-                self._place = float(min(max(number, 0), len(self._motion) - 1))
+                self._position = float(min(max(number, 0), len(self._motion) - 1))
                 self.play(False)
                 self._tell()
 
@@ -119,24 +119,24 @@ class Player:
 
     def _tick(self, motion: Motion) -> None:
         further = SPEEDS[self._speed.value] / (FRAMES_PER_SECOND * motion.dt)
-        if self._advance(self._place + further):
+        if self._advance(self._position + further):
             self._show(motion, self.number)
             self._tell()
         elif self._loop.value and len(motion) > 1 and not self._problem:
-            self._place = 0.0
+            self._position = 0.0
         else:
             self.seek(self.number)
 
-    def _advance(self, place: float) -> bool:
+    def _advance(self, position: float) -> bool:
         """Move to a position, or to the nearest one. Return False if the motion ends before it."""
         assert self._motion is not None
         try:
-            self._motion.grow(int(place) - (len(self._motion) - 1))
+            self._motion.grow(int(position) - (len(self._motion) - 1))
         except ModelError as error:
             self._problem = str(error)
         last = len(self._motion) - 1
-        self._place = min(max(place, 0.0), float(last))
-        return place <= last
+        self._position = min(max(position, 0.0), float(last))
+        return position <= last
 
     def _tell(self) -> None:
         assert self._motion is not None

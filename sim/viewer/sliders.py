@@ -80,7 +80,7 @@ class Slider:
 DIGITS = 4  # decimal places
 FINE, COARSE = 1e-4, 1e-3  # step lengths of sliders with a range below 0.5, and above [rad, m]
 ANGLES = ("swing", "twist", "rotation")  # limits of spherical joints
-REACH = 2.0  # range of sliders without limits, in both directions [m]
+RANGE = 2.0  # range of sliders without limits, in both directions [m]
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ def groups(model: Model) -> Iterator[Group]:
             yield _single(model, link, hint)
         elif kind == codes.FREE:
             middle = model.q0[first : first + 3]
-            places = [
-                Coordinate(f"{name} {axis} [m]", hint, float(at) - REACH, float(at) + REACH)
+            offsets = [
+                Coordinate(f"{name} {axis} [m]", hint, float(at) - RANGE, float(at) + RANGE)
                 for axis, at in zip("xyz", middle, strict=True)
             ]
-            yield Group(slice(first, first + 3), tuple(places))
+            yield Group(slice(first, first + 3), tuple(offsets))
             yield _orientation(name, hint, first + 3)
         elif kind == codes.SPHERICAL:
             limits = {key: float(model.parameters[f"{key}_limit"].reshape(-1)[link]) for key in ANGLES}
@@ -208,12 +208,12 @@ def groups(model: Model) -> Iterator[Group]:
 def _single(model: Model, link: int, hint: str) -> Group:
     dof, first = int(model.joint_qd_start[link]), int(model.joint_q_start[link])
     revolute = JOINT_TYPES[int(model.joint_type[link])].angular
-    unit, reach = ("rad", np.pi) if revolute else ("m", REACH)
+    unit, half = ("rad", np.pi) if revolute else ("m", RANGE)
     lower, upper = (float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper"))
     limited = bool(np.isfinite([lower, upper]).any())
     middle = 0.0 if revolute and not limited else float(model.q0[first])
-    low = lower if np.isfinite(lower) else min(middle, upper) - reach
-    high = upper if np.isfinite(upper) else max(middle, lower) + reach
+    low = lower if np.isfinite(lower) else min(middle, upper) - half
+    high = upper if np.isfinite(upper) else max(middle, lower) + half
     limits = f"limits {lower:.4g} to {upper:.4g} {unit}" if limited else "no limits"
     coordinate = Coordinate(
         f"{model.joint_names[link]} [{unit}]", f"{hint}; {limits}", low, high, turns=revolute and not limited
@@ -222,6 +222,6 @@ def _single(model: Model, link: int, hint: str) -> Group:
 
 
 def _orientation(name: str, hint: str, first: int) -> Group:
-    reaches = {"roll": np.pi, "pitch": np.pi / 2.0, "yaw": np.pi}
-    coordinates = [Coordinate(f"{name} {turn} [rad]", hint, -reach, reach) for turn, reach in reaches.items()]
+    halves = {"roll": np.pi, "pitch": np.pi / 2.0, "yaw": np.pi}
+    coordinates = [Coordinate(f"{name} {turn} [rad]", hint, -half, half) for turn, half in halves.items()]
     return Group(slice(first, first + 4), tuple(coordinates), angles=True)

@@ -260,9 +260,9 @@ class Viewer:
         Raises:
             ModelError: for wrong shapes, non-finite values, or a world that does not exist.
         """
-        places, arrows, owners = arguments.vectors(points, vectors, worlds, self.num_worlds)
+        origins, arrows, owners = arguments.vectors(points, vectors, worlds, self.num_worlds)
         with self._lock:
-            self._picture.draw_gradients(places, arrows, owners)
+            self._picture.draw_gradients(origins, arrows, owners)
             self._write_legend()
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class Viewer:
             length.on_update(self._locked(lambda: self._picture.zoom_arrows(length.value)))
 
     def _choose_world(self) -> None:
-        self._place(self._q, self._poses(self._q))
+        self._show_pose(self._q, self._poses(self._q))
         self._plots.redraw()
 
     def _look(self, event: Any) -> None:
@@ -366,7 +366,7 @@ class Viewer:
             self._player.play(False)
             self._picture.clear_contacts()
             self._picture.clear_gradients()
-            self._place(q, poses)
+            self._show_pose(q, poses)
             self._write_legend()
 
     def _show_state(self, motion: Motion, number: int) -> None:
@@ -377,7 +377,7 @@ class Viewer:
         calm = not self._player.playing or now > self._sliders_shown + SLIDER_PERIOD
         contacts = motion.contacts(number)
         with self._server.atomic():
-            self._place(q, self._poses(q), sliders=calm)
+            self._show_pose(q, self._poses(q), sliders=calm)
             if contacts is None:
                 self._picture.clear_contacts()
             else:
@@ -391,10 +391,10 @@ class Viewer:
                 self._sliders_shown = now
                 self._write_legend()
 
-    def _place(self, q: np.ndarray, poses: np.ndarray, sliders: bool = True) -> None:
+    def _show_pose(self, q: np.ndarray, poses: np.ndarray, sliders: bool = True) -> None:
         world = int(self._world.value)
         self._q = q
-        self._picture.place(poses, world)
+        self._picture.update(poses, world)
         if sliders:
             self._sliders.show(q[world])
 

@@ -137,3 +137,14 @@ def test_unknown_keywords_stay_an_error():
         pytest.raises(TypeError, match="unexpected keyword argument 'colour'"),
     ):
         sim.ModelBuilder().add_ground(colour=1, friction=0.5)
+
+
+def test_distance_sensor():
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.1, mass=1.0)
+    sides = {"geometries": ["ground"], "against": ["sphere_0/geometry"]}
+    with pytest.warns(DeprecationWarning, match=r"^ModelBuilder.add_distance_sensor\(reach=") as caught:
+        builder.add_distance_sensor("height", **sides, reach=2.0)
+    assert builder.sensors["height"].max_distance == 2.0
+    assert caught[0].filename == __file__

@@ -70,7 +70,7 @@ def test_solids_reach_as_far_as_what_is_drawn(code):
     vertices = drawn(code).vertices
     for direction in np.random.default_rng(0).normal(size=(20, 3)):
         direction /= np.linalg.norm(direction)
-        assert_allclose(GEOMETRY_TYPES[code].reach(SIZE, direction), (vertices @ direction).max(), rtol=1e-3)
+        assert_allclose(GEOMETRY_TYPES[code].support(SIZE, direction), (vertices @ direction).max(), rtol=1e-3)
     assert_allclose(GEOMETRY_TYPES[code].extents(SIZE), vertices.max(axis=0), rtol=1e-3)
 
 

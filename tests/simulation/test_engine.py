@@ -12,7 +12,7 @@ from tests.simulation.worlds import DT, hopper
 
 # A new name is part of the interface for good: add it here on purpose.
 METHODS = {
-    "alike", "contacts", "initial_state", "linearise", "parameters", "rollout", "state", "step",
+    "contacts", "initial_state", "linearise", "parameters", "replace", "rollout", "state", "step",
 }  # fmt: skip
 REPORTS = {
     "adjoint_residual", "bad_worlds", "constraint_error", "contact_overflow", "largest_contact_overflow",

@@ -64,8 +64,8 @@ def test_a_whole_number_of_numpy_is_one(simulator):
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("dt", r"simulator.alike\(simulator.num_worlds, dt=...\)"),
-        ("num_worlds", r"simulator.alike\(num_worlds\)"),
+        ("dt", r"simulator.replace\(simulator.num_worlds, dt=...\)"),
+        ("num_worlds", r"simulator.replace\(num_worlds\)"),
         ("model", r"sim.Simulator\(model, dt, num_worlds\)"),
         ("gravity", r"simulator.parameters\['gravity'\] = value"),
     ],

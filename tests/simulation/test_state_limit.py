@@ -89,7 +89,7 @@ def test_defaults_leave_orbits_wheels_and_bullets_alone(device):
     free = sim.Simulator(model, DT, 3, device, state_limit=(np.inf, np.inf))
     free.rollout(free.state(1e12 * (q > 1e7) + q, qd), steps=2)
     assert free.bad_worlds == {}
-    assert free.alike(2).state_limit == (np.inf, np.inf)
+    assert free.replace(2).state_limit == (np.inf, np.inf)
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,15 @@ def occlusion_kernels() -> SimpleNamespace:
         planes: wp.array(dtype=wp.transform),
         origin: wp.vec3,
         direction: wp.vec3,
-        distance_limit: float,
+        max_distance: float,
     ):
         """Return whether a ray hits a triangle or a plane within reach."""
-        found = wp.mesh_query_ray_anyhit(mesh, origin, direction, distance_limit)
+        found = wp.mesh_query_ray_anyhit(mesh, origin, direction, max_distance)
         for i in range(planes.shape[0]):
             up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
             height = wp.dot(origin - wp.transform_get_translation(planes[i]), up)
             closing = wp.dot(direction, up)
-            found = found or (closing * height < 0.0 and wp.abs(height) < distance_limit * wp.abs(closing))
+            found = found or (closing * height < 0.0 and wp.abs(height) < max_distance * wp.abs(closing))
         return found
 
     @wp.func
@@ -47,7 +47,7 @@ def occlusion_kernels() -> SimpleNamespace:
         directions: wp.array(dtype=wp.vec3),
         first: int,
         step: int,
-        distance_limit: float,
+        max_distance: float,
     ):
         """Return the share of the rays about a normal that are free within reach; every step-th of the directions from
         the first on.
@@ -70,7 +70,7 @@ def occlusion_kernels() -> SimpleNamespace:
             # A smoothed normal leans over the triangle: directions below it carry no information.
             if wp.dot(direction, flat) > 0.0:
                 rays += 1.0
-                if not blocked(mesh, planes, origin, direction, distance_limit):
+                if not blocked(mesh, planes, origin, direction, max_distance):
                     free += 1.0
         return wp.where(rays > 0.0, free / wp.max(rays, 1.0), 1.0)
 
@@ -81,7 +81,7 @@ def occlusion_kernels() -> SimpleNamespace:
         scene: Scene,
         samples: wp.array(dtype=wp.vec2),
         directions: wp.array(dtype=wp.vec3),
-        distance_limit: float,
+        max_distance: float,
         # Parameters
         first_row: int,
         # Data in
@@ -111,7 +111,7 @@ def occlusion_kernels() -> SimpleNamespace:
             found = see(view, scene, mesh, instance_poses, direction)
             if found.shown != SKY:
                 part = open_part(
-                    mesh, scene.planes, found.point, found.normal, found.flat, directions, k, points, distance_limit
+                    mesh, scene.planes, found.point, found.normal, found.flat, directions, k, points, max_distance
                 )
                 had = float(1.0)
                 if found.shown == SUNNY_GROUND:
@@ -126,7 +126,7 @@ def occlusion_kernels() -> SimpleNamespace:
         view: View,
         scene: Scene,
         directions: wp.array(dtype=wp.vec3),
-        distance_limit: float,
+        max_distance: float,
         # Parameters
         first_row: int,
         # Data in
@@ -141,9 +141,7 @@ def occlusion_kernels() -> SimpleNamespace:
         found = see(view, scene, mesh, instance_poses, ray(view, float(column) + 0.5, float(row) + 0.5))
         part = float(1.0)
         if found.shown != SKY:
-            part = open_part(
-                mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, distance_limit
-            )
+            part = open_part(mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, max_distance)
         sky_part[row, column] = part
 
     return SimpleNamespace(shade_corners=shade_corners, measure_openness=measure_openness)

@@ -107,15 +107,15 @@ def render_kernels() -> SimpleNamespace:
         return 1.0
 
     @wp.func
-    def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, distance_limit: float):
+    def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, max_distance: float):
         """Return the share of the sky that a ground point sees: less under and next to objects, from the nearest
         surface above it.
         """
-        probe = point + normal * (0.35 * distance_limit)
-        closest = wp.mesh_query_point_no_sign(mesh, probe, distance_limit)
+        probe = point + normal * (0.35 * max_distance)
+        closest = wp.mesh_query_point_no_sign(mesh, probe, max_distance)
         if closest.result:
             distance = wp.length(wp.mesh_eval_position(mesh, closest.face, closest.u, closest.v) - probe)
-            part = wp.clamp(distance / distance_limit, 0.0, 1.0)
+            part = wp.clamp(distance / max_distance, 0.0, 1.0)
             return 0.45 + 0.55 * part * part * (3.0 - 2.0 * part)
         return 1.0
 

@@ -38,7 +38,7 @@ def transmission_structs(scalar: Any) -> SimpleNamespace:
             reference_link: of the frame that it is relative to, -1 for the world, -2 for none [num_lines].
             reference_placement: of that frame [num_lines].
             adheres: 1 for a geometry at whose contacts it acts [num_lines, num_geometries].
-            pair_reach: distance below which contacts of a pair count for that [num_pairs], m.
+            adhesion_distance: distance below which contacts of a pair count for that [num_pairs], m.
             moved: 1 if a degree of freedom moves a link [num_links, nv].
         """
 
@@ -48,7 +48,7 @@ def transmission_structs(scalar: Any) -> SimpleNamespace:
         reference_link: wp.array(dtype=int)
         reference_placement: wp.array(dtype=transform)
         adheres: wp.array2d(dtype=int)
-        pair_reach: wp.array(dtype=scalar)
+        adhesion_distance: wp.array(dtype=scalar)
         moved: wp.array2d(dtype=int)
 
     return SimpleNamespace(Lines=Lines)
@@ -170,7 +170,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         """Return whether a line acts at a contact."""
         pair = slot_pair[slot, world]
         adheres = lines.adheres[line, pair_a[pair]] + lines.adheres[line, pair_b[pair]]
-        return adheres > 0 and contact_distance[slot, world] < lines.pair_reach[pair]
+        return adheres > 0 and contact_distance[slot, world] < lines.adhesion_distance[pair]
 
     @wp.kernel(module=contact_module, enable_backward=False)
     def count_touching(

@@ -43,9 +43,9 @@ class CartpoleSwingup(Task):
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
         """Sample angles about hanging, π ± π/2, and a cart near the middle."""
-        place = self.uniform((n, 1), generator, -0.24, 0.24)
+        position = self.uniform((n, 1), generator, -0.24, 0.24)
         angle = self.uniform((n, 1), generator, 0.5 * math.pi, 1.5 * math.pi)
-        return self.episodes(torch.cat([place, angle], dim=1), self.uniform((n, 2), generator, -0.25, 0.25))
+        return self.episodes(torch.cat([position, angle], dim=1), self.uniform((n, 2), generator, -0.25, 0.25))
 
     def observe(self, state: TaskState) -> torch.Tensor:
         """Return x, ẋ, sin θ, cos θ, θ̇."""

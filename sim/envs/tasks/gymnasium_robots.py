@@ -101,7 +101,7 @@ class GymnasiumRobot(Task):
         """Return the observed part of MuJoCo's velocities."""
         return qvel
 
-    def place(self, state: TaskState) -> torch.Tensor:
+    def forward_position(self, state: TaskState) -> torch.Tensor:
         """Return the robot's position along x [n]."""
         return state.q[:, 0]
 
@@ -111,7 +111,7 @@ class GymnasiumRobot(Task):
 
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
         """Return velocity along x, plus a bonus for being healthy, minus the cost of control."""
-        velocity = (self.place(after) - self.place(before)) / self.step_dt
+        velocity = (self.forward_position(after) - self.forward_position(before)) / self.step_dt
         healthy = self.healthy_reward * self.healthy(after).to(velocity.dtype)
         return self.forward_weight * velocity + healthy - self.control_weight * action.square().sum(dim=1)
 
@@ -155,7 +155,7 @@ class AntPaper(Ant):
         """Return velocities scaled down."""
         return 0.05 * qvel
 
-    def place(self, state: TaskState) -> torch.Tensor:
+    def forward_position(self, state: TaskState) -> torch.Tensor:
         """Return the position of the centre of mass."""
         return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
 
@@ -211,7 +211,7 @@ class Humanoid(GymnasiumRobot):
         super().__init__(dtype, law, integrator)
         self._robot = Robot(self._model, device="cpu")
 
-    def place(self, state: TaskState) -> torch.Tensor:
+    def forward_position(self, state: TaskState) -> torch.Tensor:
         """Return the position of the centre of mass."""
         return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
 

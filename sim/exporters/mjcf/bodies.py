@@ -220,7 +220,7 @@ class Bodies:
         first = int(self.model.joint_q_start[link])
         return self.start[first : first + (7 if self.model.joint_type[link] == codes.FREE else 1)]
 
-    def _add_joint(self, body: ET.Element, link: int, place: np.ndarray) -> None:
+    def _add_joint(self, body: ET.Element, link: int, frame: np.ndarray) -> None:
         """Add the joint of a link whose frame is at ``place`` in the body."""
         model, parameters = self.model, self.model.parameters
         kind, dof = int(model.joint_type[link]), int(model.joint_qd_start[link])
@@ -233,15 +233,15 @@ class Bodies:
             set_softness(joint, softness, suffix)
         if kind == codes.FREE:
             return
-        if place[:3].any():
-            joint.set("pos", numbers(place[:3]))
+        if frame[:3].any():
+            joint.set("pos", numbers(frame[:3]))
         if kind == codes.SPHERICAL:
             if np.isfinite(parameters["rotation_limit"][link]):
                 joint.set("range", numbers([0.0, parameters["rotation_limit"][link]]))
                 if parameters["limit_margin"][dof]:
                     joint.set("margin", number(float(parameters["limit_margin"][dof])))
             return
-        joint.set("axis", numbers(Rotation.from_quat(place[3:]).apply(model.joint_axis[link])))
+        joint.set("axis", numbers(Rotation.from_quat(frame[3:]).apply(model.joint_axis[link])))
         for key, value in (
             ("ref", float(self._coordinates(link)[0])),
             ("springref", float(parameters["rest_position"][dof])),

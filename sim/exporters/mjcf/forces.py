@@ -28,13 +28,13 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
     for row, name in enumerate(equalities.anchor_names):
         welded = bool(equalities.anchor_welded[row])
         constraint = ET.SubElement(equality, "weld" if welded else "connect", name=name)
-        for place, side in enumerate("ab", start=1):
+        for k, side in enumerate("ab", start=1):
             link = int(getattr(equalities, f"anchor_link_{side}")[row])
             anchor = parameters[f"anchor_{side}"][row]
             if not welded:  # a point has no orientation
                 anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
-            point = equalities.anchor_weighed_at[row, place - 1]
-            constraint.set(f"site{place}", bodies.weighed_site(f"{name}/{side}", link, anchor, point))
+            point = equalities.anchor_weighed_at[row, k - 1]
+            constraint.set(f"site{k}", bodies.weighed_site(f"{name}/{side}", link, anchor, point))
         set_softness(constraint, equalities.anchor_softness[row])
         if welded and equalities.anchor_torque_scale[row] != 1.0:
             constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))

@@ -49,11 +49,11 @@ def _is_of_inertia(model: Model, link: int) -> bool:
     own = np.flatnonzero(model.drag_boxes.link == link)
     if len(own) != 1:
         return False
-    size, place = model.drag_boxes.size[own[0]], model.drag_boxes.placement[own[0]]
+    size, placement = model.drag_boxes.size[own[0]], model.drag_boxes.placement[own[0]]
     moments, axes = inertia_axes(model, link)
     expected = inertia_box(float(model.parameters["mass"][link]), moments)
-    turn = np.abs(axes.as_matrix().T @ Rotation.from_quat(place[3:]).as_matrix())
+    turn = np.abs(axes.as_matrix().T @ Rotation.from_quat(placement[3:]).as_matrix())
     aligned = np.abs(turn - np.round(turn)).max() <= CLOSE
     same = np.abs(np.round(turn) @ size - expected).max() <= CLOSE * expected.max()
-    centred = np.abs(place[:3] - model.parameters["com"][link]).max() <= CLOSE * expected.max()
+    centred = np.abs(placement[:3] - model.parameters["com"][link]).max() <= CLOSE * expected.max()
     return bool(aligned and same and centred)

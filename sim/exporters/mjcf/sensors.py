@@ -130,8 +130,8 @@ def _aim_at_geometries(element: ET.Element, sensor: Sensor, bodies: Bodies, root
         element.set("data", _data(sensor))
         element.set("reduce", MUJOCO_CHOICES[CONTACT_CHOICES.index(sensor.choice)])
         element.set("num", str(sensor.most))
-    elif np.isfinite(sensor.reach):
-        element.set("cutoff", number(sensor.reach))
+    elif np.isfinite(sensor.max_distance):
+        element.set("cutoff", number(sensor.max_distance))
     else:
         element.set("cutoff", number(FARTHEST))
     if sensor.zone is None:
@@ -176,7 +176,7 @@ def _aim_at_camera(element: ET.Element, sensor: Sensor, frame: str, resolution: 
     MuJoCo 4 projects to the middle of the image, but counts the principal point of rays from its corner.
     """
     assert sensor.image is not None
-    link, placement = _place(frame, bodies)
+    link, placement = _frame_pose(frame, bodies)
     if (link >= 0 and link not in bodies.heads) or (resolution % 1.0).any() or (resolution <= 0.0).any():
         return False
     name = f"{sensor.name}/camera"
@@ -192,7 +192,7 @@ def _aim_at_camera(element: ET.Element, sensor: Sensor, frame: str, resolution: 
 
 def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies, root: ET.Element) -> bool:
     """Set the site of a frame as target, or a new site, which gets the zone's shape."""
-    link, placement = _place(name, bodies)
+    link, placement = _frame_pose(name, bodies)
     if link >= 0 and link not in bodies.heads:
         return False
     assert sensor.zone is not None
@@ -210,7 +210,7 @@ def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies,
     return True
 
 
-def _place(name: str, bodies: Bodies) -> tuple[int, np.ndarray]:
+def _frame_pose(name: str, bodies: Bodies) -> tuple[int, np.ndarray]:
     """Return the link of a frame, -1 for the world, and the frame's pose in it [7]."""
     if name == WORLD:
         return -1, IDENTITY

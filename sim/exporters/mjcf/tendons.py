@@ -38,8 +38,8 @@ def add_tendons(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
                 ET.SubElement(element, "pulley", divisor=number(value))
             elif kind == "point":
                 point = int(value)
-                link, place = int(tendons.point_link[point]), parameters["tendon_point"][point]
-                ET.SubElement(element, "site", site=_site(bodies, f"{name}/{point}", link, place))
+                link, position = int(tendons.point_link[point]), parameters["tendon_point"][point]
+                ET.SubElement(element, "site", site=_site(bodies, f"{name}/{point}", link, position))
             else:
                 _add_wrap(element, bodies, name, int(value))
 

@@ -18,7 +18,7 @@ from warp_kernels.types import FREE
 
 # Values before and after, by the name of the parameter
 Changes = Mapping[str, tuple[np.ndarray, np.ndarray]]
-NO_PLACE = ("armature", "stiffness", "rest_position", "gravity")
+UNSUPPORTED = ("armature", "stiffness", "rest_position", "gravity")
 # Attributes of a joint's <dynamics>, by the parameter.
 DYNAMICS = {"damping": "damping", "friction_loss": "friction"}
 
@@ -45,7 +45,7 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
             f"{source}: the model's links differ from those of the file; load the robot with collapse_fixed=False and "
             "without a name"
         )
-    for name in NO_PLACE:
+    for name in UNSUPPORTED:
         if name in changes and not np.array_equal(*changes[name]):
             raise ModelError(f"{name} has changed, but URDF can't represent it; restore it before writing")
     for index, name in enumerate(model.link_names):

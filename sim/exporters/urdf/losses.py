@@ -15,7 +15,7 @@ from warp_kernels import types as codes
 
 EARTH = (0.0, 0.0, -9.81)
 # Properties of a degree of freedom that the file can't store, and their neutral values
-NO_PLACE = {
+UNSUPPORTED = {
     "armature": ("armature", 0.0),
     "stiffness": ("springs", 0.0),
     "limit_margin": ("margins of limits", 0.0),
@@ -63,7 +63,7 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     """Report what is not written. ``base`` is the name of the root link."""
     parameters = model.parameters
     joints = [model.joint_names[link] for link in model.dof_link]
-    for key, (what, none) in NO_PLACE.items():
+    for key, (what, none) in UNSUPPORTED.items():
         losses.changes_motion(what, _distinct(joints, parameters[key] != none))
     if model.joint_type[0] == codes.FREE:
         passive = (parameters["damping"] != 0.0) | (parameters["friction_loss"] != 0.0)

@@ -67,14 +67,14 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
     lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
 
     def column(name: str) -> np.ndarray:
-        place, values = names.index(name), np.empty(len(lines))
+        index, values = names.index(name), np.empty(len(lines))
         for k, (number, row) in enumerate(lines):
             if len(row) != len(names):
                 raise ImportFileError(path, f"has {len(row)} fields; expected {len(names)}", f"line {number}")
             try:
-                values[k] = float(row[place])
+                values[k] = float(row[index])
             except ValueError:
-                message = f"{row[place]!r} is not a number"
+                message = f"{row[index]!r} is not a number"
                 raise ImportFileError(path, message, f"line {number}, column '{name}'") from None
         return values
 
@@ -245,11 +245,11 @@ def _of_messages(path: Any, model: Model, messages: list[Any]) -> Log:
     names = list(channel_names(model, "q"))
     orders: list[list[int]] = []
     for row, message in enumerate(messages):
-        place = {name: k for k, name in enumerate(message.name)}
-        missing = [name for name in names if name not in place]
+        index = {name: k for k, name in enumerate(message.name)}
+        missing = [name for name in names if name not in index]
         if missing:
-            raise ImportFileError(path, f"has no joint '{missing[0]}'; there are {', '.join(place)}", f"message {row}")
-        orders.append([place[name] for name in names])
+            raise ImportFileError(path, f"has no joint '{missing[0]}'; there are {', '.join(index)}", f"message {row}")
+        orders.append([index[name] for name in names])
     stamps = [message.header.stamp for message in messages]
     seconds = np.array([each.sec - stamps[0].sec + 1e-9 * (each.nanosec - stamps[0].nanosec) for each in stamps])
     channels = {"time": seconds}

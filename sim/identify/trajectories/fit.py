@@ -79,8 +79,8 @@ class TrajectoryFit:
             raise ModelError(f"curves: dof is {dof!r}; it must be one of 0 to {self.model.nv - 1}")
         segments, robot = self.segments, self._problem.robot
         first = segments.q[:1]
-        place = self.model.dof_q[dof]
-        offset = segments.q[0, :, place] if place >= 0 else segments.q.new_zeros(segments.count)
+        index = self.model.dof_q[dof]
+        offset = segments.q[0, :, index] if index >= 0 else segments.q.new_zeros(segments.count)
         measured, fitted = (robot.difference(first, q)[..., dof] + offset for q in (segments.q, self.motion.q))
         shown = segments.weight[..., dof] > 0.0
         return [

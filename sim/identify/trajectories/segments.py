@@ -95,9 +95,9 @@ class Segments:
     @property
     def state_scale(self) -> torch.Tensor:
         """Uncertainty of a state from one row: changes of q, of qd and of act [2 nv + na]."""
-        places = {name: self.deviations[k] for k, name in enumerate(self.channels)}
-        q = places.get("q", self.interval * self.deviations[0])
-        return torch.cat([q, places.get("qd", q / self.interval), self.act_scale])
+        scales = {name: self.deviations[k] for k, name in enumerate(self.channels)}
+        q = scales.get("q", self.interval * self.deviations[0])
+        return torch.cat([q, scales.get("qd", q / self.interval), self.act_scale])
 
 
 def cut(

@@ -123,10 +123,10 @@ class Simulators:
         """
         with torch.no_grad():
             simulator = self.simulator(x)
-            place = wp.device_to_torch(simulator.device)
-            given: dict[str, Any] = self._parameters(x.to(place))
-            q, qd, *act = (each.to(place, self.dtype) for each in start)
-            tau, control = self._inputs(inputs, place)
+            device = wp.device_to_torch(simulator.device)
+            given: dict[str, Any] = self._parameters(x.to(device))
+            q, qd, *act = (each.to(device, self.dtype) for each in start)
+            tau, control = self._inputs(inputs, device)
             states = rollout(
                 simulator, q, qd, tau, control, steps=(rows - 1) * self.hold, hold=self.hold,
                 act=act[0] if act else None, **given,
@@ -175,12 +175,12 @@ class Simulators:
     def _of_some(self, x: torch.Tensor, states: Sequence[torch.Tensor], inputs: Inputs) -> torch.Tensor:
         """Return derivatives of states one interval later [worlds, nx, nx + p]."""
         simulator = self.simulator(x)
-        place = wp.device_to_torch(simulator.device)
-        inner = [each.detach().to(place).requires_grad_() for each in (*states, x)]
+        device = wp.device_to_torch(simulator.device)
+        inner = [each.detach().to(device).requires_grad_() for each in (*states, x)]
         given: dict[str, Any] = self._parameters(inner[-1])
         if not any(value.requires_grad for value in given.values()):
             raise ModelError("parameters don't depend on the unknowns; use only PyTorch operations in the function")
-        tau, control = self._inputs(inputs, place)
+        tau, control = self._inputs(inputs, device)
         act = inner[2] if self.model.na else None
         later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, act=act, **given)
         rows = []
@@ -203,8 +203,8 @@ class Simulators:
                 )
         return {name: value.to(self.dtype) for name, value in found.items()}
 
-    def _inputs(self, inputs: Inputs, place: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        given = inputs.map(lambda each: each.to(place, self.dtype))
+    def _inputs(self, inputs: Inputs, device: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        given = inputs.map(lambda each: each.to(device, self.dtype))
         return given.tau, given.control
 
 

@@ -75,17 +75,17 @@ class Shooting(Residuals):
         whole = np.zeros((*own.shape[:3], len(x)))
         whole[..., : self.size] = own[..., : self.size]
         for world in range(count if self.extra else 0):
-            whole[:, world, :, self._place(world)] = own[:, world, :, self.size :]
+            whole[:, world, :, self._columns(world)] = own[:, world, :, self.size :]
         prior = prior_slopes(self.unknowns, x[: self.size])
         parts = [whole.reshape(-1, len(x)), np.pad(prior, ((0, 0), (0, self.extra)))]
         for before, after, row in self.segments.following if self.extra else ():
             of_end, of_start = self._gap_slopes(motion, changes, before, after, row)
             gap = np.zeros((self.width, len(x)))
             along = (of_end @ slopes[row, before]).numpy()
-            gap[:, : self.size], gap[:, self._place(before)] = along[:, : self.size], along[:, self.size :]
-            gap[:, self._place(after)] = (of_start @ start[after]).numpy()
+            gap[:, : self.size], gap[:, self._columns(before)] = along[:, : self.size], along[:, self.size :]
+            gap[:, self._columns(after)] = (of_start @ start[after]).numpy()
             parts.append(gap)
-        parts += [np.eye(len(x))[self._place(world)][self._act] / GAP for world in self.segments.first if self.extra]
+        parts += [np.eye(len(x))[self._columns(world)][self._act] / GAP for world in self.segments.first if self.extra]
         return np.concatenate(parts)
 
     def marginal(self, information: np.ndarray) -> np.ndarray:
@@ -141,7 +141,7 @@ class Shooting(Residuals):
             raise ModelError("guesses: all motions diverge; give other guesses")
         return guesses[int(np.nanargmin(found))]
 
-    def _place(self, world: int) -> slice:
+    def _columns(self, world: int) -> slice:
         return slice(self.size + world * self.width, self.size + (world + 1) * self.width)
 
     @property

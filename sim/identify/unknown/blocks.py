@@ -17,7 +17,7 @@ LENGTHS = 3.0  # standard deviation of the logarithm of a body's radii of gyrati
 
 
 @dataclass(frozen=True)
-class Place:
+class Target:
     """Entries of a parameter that share one value."""
 
     parameter: str
@@ -30,7 +30,7 @@ class Block(ABC):
 
     Attributes:
         name: name such as "mass of forearm".
-        places: entries of the parameters that it sets, in the order of :meth:`values`.
+        targets: entries of the parameters that it sets, in the order of :meth:`values`.
         labels: names and units of the reported numbers.
         start: free numbers at the start [p].
         lower, upper: bounds of all free numbers.
@@ -38,7 +38,7 @@ class Block(ABC):
     """
 
     name: str
-    places: tuple[Place, ...]
+    targets: tuple[Target, ...]
     labels: tuple[tuple[str, str], ...]
     start: torch.Tensor
     lower: float
@@ -48,7 +48,7 @@ class Block(ABC):
     @property
     def numbers(self) -> list[tuple[str, int]]:
         """Parameter and entry of everything that it sets."""
-        return [(place.parameter, entry) for place in self.places for entry in place.entries]
+        return [(target.parameter, entry) for target in self.targets for entry in target.entries]
 
     @property
     def scale(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class Block(ABC):
 
     @abstractmethod
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the value of each place, for free numbers [..., p]."""
+        """Return the value of each target, for free numbers [..., p]."""
 
     @abstractmethod
     def readings(self, x: torch.Tensor) -> torch.Tensor:
@@ -76,13 +76,13 @@ class Numbers(Block):
 
     @classmethod
     def of(
-        cls, name: str, place: Place, start: float, unit: str, prior: Prior | None, lower: float, upper: float
+        cls, name: str, target: Target, start: float, unit: str, prior: Prior | None, lower: float, upper: float
     ) -> "Numbers":
         """Make the block starting from a number."""
         if not lower <= start <= upper:
             raise ModelError(f"'{name}': its first guess {start:g} must lie between {lower:g} and {upper:g}")
         first = torch.tensor([start], dtype=torch.float64, device="cpu")
-        return cls(name, (place,), ((name, unit),), first, lower, upper, prior)
+        return cls(name, (target,), ((name, unit),), first, lower, upper, prior)
 
     @property
     def scale(self) -> np.ndarray:
@@ -103,12 +103,12 @@ class Mass(Block):
     """A positive number, by its logarithm. A link's inertia about its centre of mass stays unchanged."""
 
     @classmethod
-    def of(cls, name: str, place: Place, start: float, prior: Prior | None) -> "Mass":
+    def of(cls, name: str, target: Target, start: float, prior: Prior | None) -> "Mass":
         """Make the block starting from a mass [kg]."""
         if not start > 0.0:
             raise ModelError(f"'{name}': its first guess is {start:g} kg; a mass must be positive")
         first = torch.tensor([start], dtype=torch.float64, device="cpu").log()
-        return cls(name, (place,), ((name, "kg"),), first, -np.inf, np.inf, prior)
+        return cls(name, (target,), ((name, "kg"),), first, -np.inf, np.inf, prior)
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the values, see :class:`Block`."""
@@ -123,13 +123,13 @@ class Vector(Block):
     """Three numbers, a centre of mass. A prior applies to each of them, about the first guess."""
 
     @classmethod
-    def of(cls, name: str, place: Place, start: torch.Tensor, unit: str, prior: Prior | None) -> "Vector":
+    def of(cls, name: str, target: Target, start: torch.Tensor, unit: str, prior: Prior | None) -> "Vector":
         """Make the block starting from a point."""
         if isinstance(prior, LogNormal):
             raise ModelError(f"'{name}': its coordinates may be negative; give a Normal prior")
         quantity, _, owner = name.partition(" of ")
         labels = tuple((f"{quantity}_{axis} of {owner}", unit) for axis in "xyz")
-        return cls(name, (place,), labels, start.double(), -np.inf, np.inf, prior)
+        return cls(name, (target,), labels, start.double(), -np.inf, np.inf, prior)
 
     @property
     def scale(self) -> np.ndarray:
@@ -173,8 +173,8 @@ class Bodies(Block):
         owner = name.partition(" of ")[2]
         labels = [(f"mass of {owner}", "kg"), *((f"com_{axis} of {owner}", "m") for axis in "xyz")]
         labels += [(f"inertia_{axes} of {owner}", "kg m^2") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")]
-        places = tuple(Place(each, (link,)) for each in BODY)
-        return cls(name, places, tuple(labels), free[_LOWER], -np.inf, np.inf, prior, drawn)  # type: ignore[arg-type]
+        targets = tuple(Target(each, (link,)) for each in BODY)
+        return cls(name, targets, tuple(labels), free[_LOWER], -np.inf, np.inf, prior, drawn)  # type: ignore[arg-type]
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the values, see :class:`Block`."""

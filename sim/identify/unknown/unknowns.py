@@ -10,7 +10,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Place, Vector
+from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Target, Vector
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
 from sim.model.checks import names_in, require_type
 from sim.model.joint_types import JOINT_TYPES
@@ -124,7 +124,7 @@ class Unknowns:
         self.lower = np.concatenate([np.full(len(block.start), block.lower) for block in self.blocks])
         self.upper = np.concatenate([np.full(len(block.start), block.upper) for block in self.blocks])
         self.scale = np.concatenate([block.scale for block in self.blocks])
-        self.touched = tuple(dict.fromkeys(place.parameter for block in self.blocks for place in block.places))
+        self.touched = tuple(dict.fromkeys(target.parameter for block in self.blocks for target in block.targets))
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the parameters, see :class:`UnknownSet`."""
@@ -133,10 +133,10 @@ class Unknowns:
             present = torch.from_numpy(_present(self.model, name)).to(x)
             values[name] = present.expand(*x.shape[:-1], *present.shape).clone()
         for block, part in self._parts(x):
-            for place, value in zip(block.places, block.values(part), strict=True):
+            for target, value in zip(block.targets, block.values(part), strict=True):
                 dim = x.dim() - 1
-                for entry in place.entries:
-                    values[place.parameter].select(dim, entry).copy_(value)
+                for entry in target.entries:
+                    values[target.parameter].select(dim, entry).copy_(value)
         return values
 
     def readings(self, x: torch.Tensor) -> torch.Tensor:
@@ -259,20 +259,20 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
         return Bodies.of(model, name, entries[0], prior)  # type: ignore[arg-type]
     present = _present(model, parameter)[entries]
     unit = _unit(model, parameter, entries)
-    place = Place(parameter, tuple(entries))
+    target = Target(parameter, tuple(entries))
     if quantity == "com":
-        return Vector.of(name, place, torch.from_numpy(present[0]), unit, prior)
+        return Vector.of(name, target, torch.from_numpy(present[0]), unit, prior)
     if prior is None and np.ptp(present) > 0.0:
         raise ModelError(f"'{name}': its entries {present.tolist()} differ; give a prior as the first guess")
     start = float(present[0]) if prior is None else float(prior.start)  # type: ignore[union-attr]
     if quantity == "mass":
-        return Mass.of(name, place, start, prior)
+        return Mass.of(name, target, start, prior)
     if parameter in NO_SLOPE_AT_ZERO and start == 0.0:
         raise ModelError(f"'{name}': it is zero and has no derivative there; give a prior as the first guess")
     if not np.isfinite(start):
         raise ModelError(f"'{name}': it is {start}; give a prior as the first guess")
     lower = 0.0 if parameter in NOT_NEGATIVE else -np.inf
-    return Numbers.of(name, place, start, unit, prior, lower, 1.0 if parameter == "restitution" else np.inf)
+    return Numbers.of(name, target, start, unit, prior, lower, 1.0 if parameter == "restitution" else np.inf)
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names:
         names: names of the geometries of colliding geoms, by geom. Geometries of one link (or the world) never collide.
     """
     geoms = np.array(list(names), dtype=np.int64)
-    links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
+    links = np.array([reader.carriers[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
     listed = _listed_pairs(reader, friction)
     mixing = MixedSoftness(reader)
     for number, geom in enumerate(geoms.tolist()):

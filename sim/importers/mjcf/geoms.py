@@ -173,7 +173,7 @@ def _add_geom(
         raise reader.file.error("geom", geom, f"shape '{kind.removeprefix('mjGEOM_').lower()}' is not supported")
     code, count = SHAPES[kind]
     body = int(model.geom_bodyid[geom])
-    link, around = reader.places[body]
+    link, around = reader.carriers[body]
     owner = reader.links[body].removeprefix(reader.prefix)
     name = reader.name("geom", geom, f"{owner}/geom_{geom - int(model.body_geomadr[body])}", builder.geometries)
     placement = compose(around, pose(model.geom_pos[geom], model.geom_quat[geom]))

@@ -26,7 +26,7 @@ class Reader:
         base: pose of the file's world in the world [7].
         links: name of the link of each body.
         frames: pose of each body's frame in its link [nbody][7]; a link's frame is at its joint, a body's need not be.
-        places: link with the geometry of each body, and the pose of the body's frame in it. For static bodies this is
+        carriers: link with the geometry of each body, and the pose of the body's frame in it. For static bodies this is
             the world, as in MuJoCo, so that their geometry collides with links hinged to them.
         joints: name of each joint of the file.
         actuators: name of each supported actuator of the file.
@@ -41,7 +41,7 @@ class Reader:
     base: np.ndarray
     links: list[str] = field(default_factory=list)
     frames: list[np.ndarray] = field(default_factory=list)
-    places: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    carriers: list[tuple[str, np.ndarray]] = field(default_factory=list)
     joints: list[str] = field(default_factory=list)
     actuators: dict[int, str] = field(default_factory=dict)
     sites: dict[int, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Reader:
     def __post_init__(self) -> None:
         self.links = [WORLD]
         self.frames = [self.base]
-        self.places = [(WORLD, self.base)]
+        self.carriers = [(WORLD, self.base)]
 
     def name(self, kind: str, index: int, otherwise: str, taken: Container[str]) -> str:
         """Return the name of an element with the prefix; ``otherwise``, made unique, if it has none in the file."""

@@ -14,7 +14,7 @@ from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.tree import joint_type
 from sim.model.checks import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensor_targets import have_distance, place_sensor
+from sim.model.sensor_targets import attach_sensor, have_distance
 from sim.model.sensors import (
     ACTUATOR,
     BALL,
@@ -51,7 +51,7 @@ def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[st
     return attributes | {"geometries": _names(shapes, _geoms(reader, model.sensor_objtype[number], index))}
 
 
-def near_geometries(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any] | None:
+def geometries_apart(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any] | None:
     """Return the geometries on both sides of a distance sensor; None if it is unsupported."""
     model = reader.file.model
     first = _geoms(reader, model.sensor_objtype[number], model.sensor_objid[number])
@@ -117,7 +117,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
         with reader.file.located("sensor", number, f"sensor '{name}'"):
             record = None if kind is None else _record(reader, number, kind, name, shapes)
             if record is not None:
-                place_sensor(reader.builder, record)
+                attach_sensor(reader.builder, record)
                 continue
         what = "of cameras that follow or turn to a body" if _is_led(reader, number) else "for what they look at"
         left.setdefault(f"{_type(reader, number)} {what}", []).append(reader.file.label("sensor", number))
@@ -163,8 +163,8 @@ def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[i
     if kind == "contact":
         return Sensor(name, kind, **contact_sensor(reader, number, shapes))
     if SENSOR_KINDS[kind].of == GEOMETRIES:
-        sides = near_geometries(reader, number, shapes)
-        return None if sides is None else Sensor(name, kind, WORLD, reach=cutoff, **sides)
+        sides = geometries_apart(reader, number, shapes)
+        return None if sides is None else Sensor(name, kind, WORLD, max_distance=cutoff, **sides)
     if not _has_counterpart(reader, number, kind):
         return None
     target = _target(reader, number, SENSOR_KINDS[kind].of)
@@ -302,11 +302,11 @@ def _frame(reader: Reader, kind: int, index: int) -> str:
             "camera", model.cam_bodyid[index], pose(model.cam_pos[index], model.cam_quat[index])
         ),
     }[kind]()  # fmt: skip
-    link, place = reader.links[int(body)], compose(reader.frames[int(body)], at)
+    link, frame_pose = reader.links[int(body)], compose(reader.frames[int(body)], at)
     for name, (carrier, placement) in reader.builder.frames.items():
-        if carrier == link and np.array_equal(placement, place):
+        if carrier == link and np.array_equal(placement, frame_pose):
             return name
-    if np.array_equal(place, IDENTITY):
+    if np.array_equal(frame_pose, IDENTITY):
         return link
     name = free_name(f"{link}/{label}", reader.builder.frames.keys() | reader.builder.links.keys())
-    return reader.builder.add_frame(name, link, place[:3], place[3:])
+    return reader.builder.add_frame(name, link, frame_pose[:3], frame_pose[3:])

@@ -106,10 +106,10 @@ def _check_numbers(path: Path, tag: Tag, where: str) -> None:
     element = f"{tag.name} '{name}' ({where})" if name else f"<{tag.name}> ({where})"
     for attribute, text in tag.attributes.items():
         words = html.unescape(text).split()
-        for place, word in enumerate(words):
+        for k, word in enumerate(words):
             is_text = attribute in TEXTS and tag.name not in NUMBERED
             if not is_text and word.lower().lstrip("+-").startswith("nan"):
-                number = f"{attribute} {place}" if len(words) > 1 else attribute
+                number = f"{attribute} {k}" if len(words) > 1 else attribute
                 raise ImportFileError(path, f"{number} is nan; it must be finite", element)
 
 
@@ -163,9 +163,9 @@ def _check_number(path: Path, element: str, count: int) -> None:
 
 def _grid(spec: Any, name: str) -> tuple[int, int]:
     """Return rows and columns in the header of a heightfield's file; None if the file doesn't exist."""
-    for place in _places(spec, name):
+    for path in _candidates(spec, name):
         try:
-            with place.open("rb") as file:
+            with path.open("rb") as file:
                 head = file.read(24)
         except (OSError, ValueError):
             continue
@@ -178,7 +178,7 @@ def _grid(spec: Any, name: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _places(spec: Any, name: str) -> Iterator[Path]:
+def _candidates(spec: Any, name: str) -> Iterator[Path]:
     """Return the paths at which MuJoCo may look for the file of a heightfield."""
     folder = Path(spec.modelfiledir)
     short = Path(name).name

@@ -67,12 +67,12 @@ def _add_body(reader: Reader, body: int) -> None:
     if at.any():
         builder.add_frame(_free_frame(reader, f"{name}/origin"), name, -at)
     if model.body_mocapid[body] >= 0:
-        reader.places.append((name, IDENTITY))
+        reader.carriers.append((name, IDENTITY))
     elif model.body_weldid[body] == 0:
-        world, around = reader.places[parent]
-        reader.places.append((world, compose(around, pose(model.body_pos[body], model.body_quat[body]))))
+        world, around = reader.carriers[parent]
+        reader.carriers.append((world, compose(around, pose(model.body_pos[body], model.body_quat[body]))))
     else:
-        reader.places.append((name, reader.frames[body]))
+        reader.carriers.append((name, reader.frames[body]))
 
 
 def _free_frame(reader: Reader, wanted: str) -> str:

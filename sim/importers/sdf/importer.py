@@ -195,8 +195,8 @@ class _Reader:
         if joint is None:
             return there
         at = model.pose_of(joint.name, joint.element, self.base)
-        place = at if np.abs(at[:3] - there[:3]).max() > ROUNDING else there
-        return np.concatenate([place[:3], there[3:]])
+        pose = at if np.abs(at[:3] - there[:3]).max() > ROUNDING else there
+        return np.concatenate([pose[:3], there[3:]])
 
     def _link(self, model: FlatModel, link: str, element: Element, name: str, frame: np.ndarray) -> None:
         # Both have the same orientation.

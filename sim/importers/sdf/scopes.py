@@ -80,7 +80,7 @@ class FlatModel:
             frame = self.attached.get(frame, WORLD_FRAME)
         return frame if frame in self.links else None
 
-    def place_at(self, model: str, frame: str | None, scope: Scope) -> None:
+    def add_pose(self, model: str, frame: str | None, scope: Scope) -> None:
         """Move the model so that one of its frames gets the model's pose; None does nothing.
 
         ``scope`` is the scope inside the model.
@@ -121,7 +121,7 @@ class Library:
 
     def __init__(self, folder: Path, package_dirs: Sequence[Path]):
         self._count = 0
-        self._places = [*package_dirs, folder, *resource_folders(), *folder.parents]
+        self._folders = [*package_dirs, folder, *resource_folders(), *folder.parents]
 
     def models(self, include: Element, depth: int) -> list[Element]:
         """Return the models of the file that an ``<include>`` names."""
@@ -132,13 +132,13 @@ class Library:
         self._count += 1
         if depth > DEEPEST or self._count > MOST_INCLUDED:
             raise include.error(f"more than {DEEPEST} files include each other, or more than {MOST_INCLUDED} in all")
-        for place in (*self._places, include.path.parent):
-            found = _model_file(place / rest)
+        for folder in (*self._folders, include.path.parent):
+            found = _model_file(folder / rest)
             if found is not None:
                 return models_of(parse_xml(found))
-        places = ", ".join(str(place) for place in self._places[:4])
+        searched = ", ".join(str(folder) for folder in self._folders[:4])
         raise include.error(
-            f"'{uri}' not found; searched {places} and the folders above: name one with {PACKAGE_OPTION}"
+            f"'{uri}' not found; searched {searched} and the folders above: name one with {PACKAGE_OPTION}"
         )
 
 
@@ -197,7 +197,7 @@ def flat_models(top: Element, library: Library) -> list[FlatModel]:
             models.append(_flat(*_included(child, library, 0), library))
         elif child.tag == "joint":
             raise child.error("joins models of a world; nest them in one model, and put the joint there")
-    _place_in_world(top, models)
+    _add_world_poses(top, models)
     return models
 
 
@@ -224,11 +224,11 @@ def _flat(model: Element, placed: Element, library: Library) -> FlatModel:
     flat.frames[ROOT] = Placed(model, relative_to(at) or WORLD_FRAME, pose(at))
     scope = Scope("", ROOT)
     _fill(flat, model, scope, library, 0)
-    flat.place_at(ROOT, _placement_frame(model, placed), scope)
+    flat.add_pose(ROOT, _placement_frame(model, placed), scope)
     return flat
 
 
-def _place_in_world(top: Element, models: list[FlatModel]) -> None:
+def _add_world_poses(top: Element, models: list[FlatModel]) -> None:
     """Express the poses of models that are relative to frames of their world, or of other models, in the world."""
     world = FlatModel(top, top.attributes.get("name", top.tag), True)
     for element in top.all("frame"):
@@ -295,7 +295,7 @@ def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth
                 add(inside.full(ROOT), nested, name, IDENTITY)
                 flat.attached[name] = inside.full(ROOT)
             _fill(flat, nested, inside, library, depth + 1)
-            flat.place_at(name, _placement_frame(nested, placed), inside)
+            flat.add_pose(name, _placement_frame(nested, placed), inside)
     flat.attached[scope.full(ROOT)] = _canonical(flat, model, scope.prefix)
 
 

@@ -26,7 +26,7 @@ from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, in_group
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
-from sim.model.sensor_targets import place_sensor
+from sim.model.sensor_targets import attach_sensor
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
@@ -317,7 +317,7 @@ def add_sensors(reader: Reader) -> None:
             against=against,
         )  # fmt: skip
         try:
-            place_sensor(reader.builder, record)
+            attach_sensor(reader.builder, record)
         except ModelError as error:
             reader.scene.notes.append(f"ignored: {error}")
 

@@ -121,10 +121,10 @@ def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPh
     for shape in shapes:
         part, centre, gyration = _solid(shape)
         turn = frame @ Rotation.from_quat(shape.pose[3:]).as_matrix()
-        place = frame @ shape.pose[:3] + turn @ centre
+        centre_of_mass = frame @ shape.pose[:3] + turn @ centre
         volume += part
-        moment += part * place
-        second += part * (turn @ gyration @ turn.T + _about_origin(place))
+        moment += part * centre_of_mass
+        second += part * (turn @ gyration @ turn.T + _about_origin(centre_of_mass))
     centre = moment / volume if volume else np.zeros(3)
     central = second - volume * _about_origin(centre)
     information = UsdPhysics.RigidBodyAPI.MassInformation()

@@ -49,16 +49,16 @@ def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -
     """
     seen: Gf.Camera = UsdGeom.Camera(prim).GetCamera(time)
     axes = scene.up.as_matrix() @ np.array(seen.transform)[:3, :3].T
-    place = scene.up.apply(np.array(seen.transform)[3, :3]) * scene.length
+    eye = scene.up.apply(np.array(seen.transform)[3, :3]) * scene.length
     lengths = np.linalg.norm(axes, axis=0)
     tangent = max(seen.verticalAperture, seen.horizontalAperture / aspect) / (2.0 * max(seen.focalLength, 1e-9))
-    if not (np.isfinite(axes).all() and np.isfinite(place).all() and lengths.all() and 0.0 < tangent < 1e3):
+    if not (np.isfinite(axes).all() and np.isfinite(eye).all() and lengths.all() and 0.0 < tangent < 1e3):
         raise scene.error(prim, "this camera has no field of view, or a singular transform")
     # It looks along its negative z axis; the distance of the target only decides how far away the haze is.
     distance = seen.focusDistance * scene.length if seen.focusDistance > 0.0 else 1.0
     backward, up = axes[:, 2] / lengths[2], axes[:, 1] / lengths[1]
     fov = float(np.degrees(2.0 * np.arctan(tangent)))
-    position, target, above = (tuple(map(float, vector)) for vector in (place, place - distance * backward, up))
+    position, target, above = (tuple(map(float, vector)) for vector in (eye, eye - distance * backward, up))
     return Camera(position, target, fov, above)
 
 
@@ -149,16 +149,16 @@ class Piece:
         up = scene.up.as_matrix()
         # Row vectors of USD; the initial scale and shear stay in the shapes.
         turned = up @ np.swapaxes(matrices[..., :3, :3], -1, -2) * scene.length @ self._back
-        places = matrices[..., 3, :3] @ up.T * scene.length
+        positions = matrices[..., 3, :3] @ up.T * scene.length
         off = np.abs(np.swapaxes(turned, -1, -2) @ turned - np.eye(3)).max() if turned.size else 0.0
-        if not (np.isfinite(places).all() and off < RIGID):
+        if not (np.isfinite(positions).all() and off < RIGID):
             raise scene.error(
                 self.instancer or prim,
                 f"its transform at time code {time.GetValue():g} isn't that of a rigid body that was there at first; "
                 "only motions that keep size and shape can be drawn",
             )
         quaternions = (Rotation.from_matrix(turned) * self._turn).as_quat()
-        return np.concatenate([places, quaternions], axis=-1)
+        return np.concatenate([positions, quaternions], axis=-1)
 
 
 def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) -> StoredMotion:

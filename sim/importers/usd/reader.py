@@ -67,8 +67,8 @@ class Reader:
         """Convert a pose in a body to its link; for None, a pose in the stage to the world."""
         if body is None:
             return pose if self.stays else compose(self.base, pose)
-        place = self.link_in_body[body]
-        return pose if is_identity(place) else compose(inverse(place), pose)
+        offset = self.link_in_body[body]
+        return pose if is_identity(offset) else compose(inverse(offset), pose)
 
     def link_pose(self, body: Sdf.Path | None) -> np.ndarray:
         """Return the pose of the link of a body in the world [7]."""
@@ -79,8 +79,8 @@ class Reader:
         return self._link_poses[body]
 
     def _link_pose(self, body: Sdf.Path) -> np.ndarray:
-        place, at = self.link_in_body[body], self.scene.placed(self.scene.prim(body))[0]
-        inside = at if is_identity(place) else compose(at, place)
+        offset, at = self.link_in_body[body], self.scene.placed(self.scene.prim(body))[0]
+        inside = at if is_identity(offset) else compose(at, offset)
         return inside if self.stays else compose(self.base, inside)
 
     def unique(self, name: str, path: Sdf.Path, taken: Container[str]) -> str:

@@ -108,10 +108,10 @@ class Scene:
         """
         path = prim.GetPath()
         if path not in self._placed:
-            self._placed[path] = self._place(prim)
+            self._placed[path] = self._compute_pose(prim)
         return self._placed[path]
 
-    def _place(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
+    def _compute_pose(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
             raise self.error(prim, "its transform is not finite")

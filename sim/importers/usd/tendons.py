@@ -75,9 +75,9 @@ def _placed(reader: Reader, step: tuple[str, Vector] | TendonWrap) -> tuple[str,
     return replace(step, link=link, position=centre, axis=axis, side=side)
 
 
-def _point(reader: Reader, link: str, place: Vector) -> tuple[str, Vector]:
-    return (WORLD, _moved(reader, place)) if link == WORLD else (reader.prefix + link, place)
+def _point(reader: Reader, link: str, position: Vector) -> tuple[str, Vector]:
+    return (WORLD, _moved(reader, position)) if link == WORLD else (reader.prefix + link, position)
 
 
-def _moved(reader: Reader, place: Vector) -> np.ndarray:
-    return reader.in_link(None, np.concatenate([place, IDENTITY[3:]]))[:3]
+def _moved(reader: Reader, position: Vector) -> np.ndarray:
+    return reader.in_link(None, np.concatenate([position, IDENTITY[3:]]))[:3]

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sim.model.checks import names_in, number
-from sim.model.sensor_targets import place_sensor
+from sim.model.sensor_targets import attach_sensor
 from sim.model.sensors import Sensor
 from sim.model.specs import WORLD, Vector, WorldSpec
+from sim.version import renamed_argument
 
 
 class Sensors(WorldSpec):
@@ -81,7 +82,7 @@ class Sensors(WorldSpec):
             name, kind, target, reference, lower, upper, _numbers(magnetic_field), zone, _numbers(zone_size),
             _names(f"sensor '{name}': geometries", geometries), image=_numbers(image),
         )  # fmt: skip
-        return place_sensor(self, record)
+        return attach_sensor(self, record)
 
     def add_contact_sensor(
         self,
@@ -149,8 +150,9 @@ class Sensors(WorldSpec):
             against=_names(f"sensor '{name}': against", against),
             readings=names_in(f"sensor '{name}': readings", readings), choice=choice, most=most,
         )  # fmt: skip
-        return place_sensor(self, record)
+        return attach_sensor(self, record)
 
+    @renamed_argument("reach", "max_distance", "ModelBuilder.add_distance_sensor")
     def add_distance_sensor(
         self,
         name: str,
@@ -158,7 +160,7 @@ class Sensors(WorldSpec):
         *,
         geometries: Sequence[str],
         against: Sequence[str],
-        reach: float = float("inf"),
+        max_distance: float = float("inf"),
     ) -> str:
         """Add a distance sensor of geometries, which :class:`sim.torch.Sensors` reads along a rollout.
 
@@ -170,7 +172,7 @@ class Sensors(WorldSpec):
                 nearest points on both [m]; or "geometry_normal" for the unit vector from the first point to the second;
                 in the world.
             geometries, against: names of the geometries on both sides.
-            reach: maximum distance [m]; beyond it the distance is this, and normal and points are zero.
+            max_distance: maximum distance [m]; beyond it the distance is this, and normal and points are zero.
 
         Returns:
             the name of the sensor.
@@ -183,15 +185,17 @@ class Sensors(WorldSpec):
             >>> scene = sim.ModelBuilder()
             >>> ground = scene.add_ground()
             >>> ball = scene.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.5))
-            >>> scene.add_distance_sensor("height", geometries=["ground"], against=["sphere_0/geometry"], reach=2.0)
+            >>> sides = {"geometries": ["ground"], "against": ["sphere_0/geometry"]}
+            >>> scene.add_distance_sensor("height", **sides, max_distance=2.0)
             'height'
         """
         where = f"sensor '{name}'"
         record = Sensor(
             name, kind, geometries=names_in(f"{where}: geometries", geometries),
-            against=names_in(f"{where}: against", against), target=WORLD, reach=number(where, "reach", reach),
+            against=names_in(f"{where}: against", against), target=WORLD,
+            max_distance=number(where, "max_distance", max_distance),
         )  # fmt: skip
-        return place_sensor(self, record)
+        return attach_sensor(self, record)
 
     def add_range_sensor(
         self,
@@ -240,7 +244,7 @@ class Sensors(WorldSpec):
             name, "rangefinder", frame, lower=lower, upper=upper, image=_numbers(image), pixels=_numbers(pixels),
             readings=names_in(f"sensor '{name}': readings", readings),
         )  # fmt: skip
-        return place_sensor(self, record)
+        return attach_sensor(self, record)
 
 
 def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -248,5 +252,5 @@ def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _numbers(given: Sequence[float] | Vector | None) -> Any:
-    """Return a vector as a tuple, for a frozen record; anything else is refused by :func:`place_sensor`."""
+    """Return a vector as a tuple, for a frozen record; anything else is refused by :func:`attach_sensor`."""
     return tuple(given) if isinstance(given, Iterable) else given

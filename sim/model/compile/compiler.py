@@ -17,7 +17,7 @@ from sim.model.compile.bodies import (
     merge_links,
     movable_links,
 )
-from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
+from sim.model.compile.constraints import centre_of_mass, compute_anchors, coupled_dofs, fit_followers
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_softness
 from sim.model.compile.parameters import check_range, collect_parameters
@@ -74,9 +74,9 @@ def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:
         if spec.link not in home:
             raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
         link, base = home[spec.link]
-        place = compose(base, spec.geometry.placement)
+        pose = compose(base, spec.geometry.placement)
         weighed_at = tuple(centre_of_mass(world, home, spec.link).tolist())
-        placed.append(replace(spec.geometry, link=link, placement=place, weighed_at=weighed_at))
+        placed.append(replace(spec.geometry, link=link, placement=pose, weighed_at=weighed_at))
     return placed
 
 
@@ -223,7 +223,7 @@ def _equalities(
     dofs = coupled_dofs(couplings, [body.joint for body in bodies], layout.joint_qd_start)
     begun = {body.joint.name: body.joint.q0 for body in bodies}
     fit_followers(couplings, bodies)
-    links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, movable_links(bodies))
+    links, anchor_a, anchor_b = compute_anchors(anchors, home, bodies, movable_links(bodies))
     equalities = Equalities(
         anchor_names=tuple(world.anchors),
         anchor_link_a=links[:, 0],

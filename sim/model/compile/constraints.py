@@ -17,7 +17,7 @@ def centre_of_mass(world: WorldSpec, home: Homes, link: str) -> np.ndarray:
     return compose(home[link][1], np.array([*com, *IDENTITY_QUATERNION]))[:3]
 
 
-def place_anchors(
+def compute_anchors(
     specs: list[AnchorSpec], home: Homes, bodies: list[Body], moves: list[bool]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return links [n, 2] and the anchors a and b in their frames [n, 7].
@@ -49,8 +49,8 @@ def place_anchors(
         if spec.anchor_b is not None:
             anchors[1, row] = compose(home[spec.link_b][1], spec.anchor_b)
         else:
-            place = compose(poses[a], anchors[0, row]) if a >= 0 else anchors[0, row]
-            anchors[1, row] = compose(inverse(poses[b]), place) if b >= 0 else place
+            anchor = compose(poses[a], anchors[0, row]) if a >= 0 else anchors[0, row]
+            anchors[1, row] = compose(inverse(poses[b]), anchor) if b >= 0 else anchor
     return links, anchors[0], anchors[1]
 
 

@@ -192,14 +192,14 @@ def anchor_distances(step: Workspace) -> np.ndarray:
     pose, origin = (
         array.numpy().astype(float) for array in (step.kinematics.pose.worlds, step.kinematics.origin.worlds)
     )
-    places = []
+    positions = []
     for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
         points = parameters[name].numpy().astype(float)[..., :3]  # shared, or per world
-        place = np.repeat(points, step.num_worlds // len(points), axis=0)
+        position = np.repeat(points, step.num_worlds // len(points), axis=0)
         for row, link in enumerate(links):
             if link >= 0:
-                turned = Rotation.from_quat(pose[link, :, 3:]).apply(place[:, row])
-                place[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
-        places.append(place)
-    distances: np.ndarray = np.linalg.norm(places[1] - places[0], axis=-1)
+                turned = Rotation.from_quat(pose[link, :, 3:]).apply(position[:, row])
+                position[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
+        positions.append(position)
+    distances: np.ndarray = np.linalg.norm(positions[1] - positions[0], axis=-1)
     return distances

@@ -58,7 +58,7 @@ class Shard:
             if names is not None:
                 self.step.prepare_backward()
                 self.step.watch_parameters(names)
-            load_launched(self.step.forward_step if names is None else self._both_ways, self.step.device)
+            load_launched(self.step.forward_step if names is None else self._both_passes, self.step.device)
             self._try(self.step.forward)
             self._forward = self._capture(self.step.forward_step)
 
@@ -202,7 +202,7 @@ class Shard:
             if at_once < most and time.perf_counter() - start < LONG_LAUNCH:
                 at_once *= 2
 
-    def _both_ways(self) -> None:
+    def _both_passes(self) -> None:
         self.step.forward_step()
         self.step.backward_step()
 

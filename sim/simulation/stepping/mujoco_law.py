@@ -19,7 +19,7 @@ from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types
 
 
-def pair_reach(model: Model, collision: CollisionModel) -> np.ndarray:
+def adhesion_distance(model: Model, collision: CollisionModel) -> np.ndarray:
     """Return the distance below which contacts of each pair count for adhesion actuators [num_pairs], m."""
     own = {(pair.a, pair.b): pair.contact_margin + pair.contact_gap for pair in model.pair_softness}
     each = np.array([geometry.contact_margin + geometry.contact_gap for geometry in model.geometries])
@@ -99,7 +99,7 @@ class MujocoLaw:
         self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
         self.largest_margin = float(margins.max(initial=0.0))
         if model.transmissions.adheres.any():
-            self.largest_margin = max(self.largest_margin, float(pair_reach(model, collision).max(initial=0.0)))
+            self.largest_margin = max(self.largest_margin, float(adhesion_distance(model, collision).max(initial=0.0)))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
         self.loss_solref, self.loss_solimp = upload(model.friction_softness)
         self.anchor_solref, self.anchor_solimp = upload(equalities.anchor_softness)
@@ -197,8 +197,8 @@ class InverseWeights:
         found = [self.translation(each.link, each.weighed_at) for each in self.model.geometries]
         for number, each in enumerate(self.model.geometries):
             if each.link >= 0 and each.collides:
-                reach = float(np.linalg.norm(each.placement[:3])) + radius_of(each)
-                least = share * reach**2 * self.rotation(each.link)
+                radius = float(np.linalg.norm(each.placement[:3])) + radius_of(each)
+                least = share * radius**2 * self.rotation(each.link)
                 found[number] = max(found[number], least if np.isfinite(least) else 0.0)
         return np.array(found)
 

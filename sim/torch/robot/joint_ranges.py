@@ -100,8 +100,8 @@ class JointRanges:
         """Return projections of angular velocities onto those that no limit blocks [rows, balls, 3, 3]."""
         rotation = q[:, self.ball_q]
         rates = angle_rates(rotation, self.ball_axis)
-        near = ROUNDING * torch.finfo(q.dtype).eps
-        held = rotation_angles(rotation, self.ball_axis) >= self.ball_limit - near
+        rounding = ROUNDING * torch.finfo(q.dtype).eps
+        held = rotation_angles(rotation, self.ball_axis) >= self.ball_limit - rounding
         if push is not None:
             held &= (rates @ push[:, self.ball_dof][..., None])[..., 0] > 0
         rates = rates * held[..., None]
@@ -114,25 +114,25 @@ def joint_ranges(model: Model, lower: torch.Tensor, upper: torch.Tensor) -> Join
     dof_q = np.asarray(model.dof_q)
     axes = np.flatnonzero(dof_q >= 0)
     quaternions = {link: JOINT_TYPES[code].quaternion for link, code in enumerate(model.joint_type)}
-    turns = [model.joint_q_start[link] + place for link, place in quaternions.items() if place is not None]
+    turns = [model.joint_q_start[link] + offset for link, offset in quaternions.items() if offset is not None]
     limits = np.stack([model.parameters[name] for name in LIMITS], axis=-1).reshape(-1, len(LIMITS))
     balls = np.flatnonzero(np.isfinite(limits).any(axis=1) & (model.joint_type == SPHERICAL))
 
     def numbers(value: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(value, dtype=lower.dtype, device=lower.device)
 
-    def places(first: np.ndarray, count: int) -> torch.Tensor:
+    def indices(first: np.ndarray, count: int) -> torch.Tensor:
         values = np.asarray(first, dtype=np.int64).reshape(-1, 1) + np.arange(count)
         return torch.as_tensor(values, device=lower.device)
 
     return JointRanges(
         lower,
         upper,
-        places(axes, 1)[:, 0],
-        places(dof_q[axes], 1)[:, 0],
-        places(np.array(turns), 4),
-        places(model.joint_q_start[balls], 4),
-        places(model.joint_qd_start[balls], 3),
+        indices(axes, 1)[:, 0],
+        indices(dof_q[axes], 1)[:, 0],
+        indices(np.array(turns), 4),
+        indices(model.joint_q_start[balls], 4),
+        indices(model.joint_qd_start[balls], 3),
         numbers(model.joint_axis[balls]),
         numbers(limits[balls]),
     )

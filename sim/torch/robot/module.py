@@ -68,12 +68,12 @@ class RobotModule(torch.nn.Module):
     ):
         super().__init__()
         dtype = TORCH_DTYPES[dtype_name(dtype)]
-        place = wp.device_to_torch(find_device(str(torch.get_default_device() if device is None else device)))
+        buffer_device = wp.device_to_torch(find_device(str(torch.get_default_device() if device is None else device)))
         self.model, self._source = model, source
         values = {name: model.parameters[name] for name in (*dynamics_parameters(model), *LIMITS[:2])}
         values |= {name: getattr(model, name) for name in LIMITS[2:]}
         for name, value in values.items():
-            self.register_buffer(name, torch.tensor(value, dtype=dtype, device=place))
+            self.register_buffer(name, torch.tensor(value, dtype=dtype, device=buffer_device))
         self.learnt = torch.nn.ModuleDict()
         self._weighed, self._regular = not model.massless_links, False
 

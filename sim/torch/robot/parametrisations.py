@@ -216,5 +216,5 @@ def below_diagonal(matrix: torch.Tensor) -> torch.Tensor:
 
     ``torch.tril`` wakes all threads of OpenMP even for a matrix of 4x4, which takes milliseconds on busy cores.
     """
-    place = torch.arange(matrix.shape[-1], device=matrix.device)
-    return torch.where(place[:, None] > place, matrix, 0.0)
+    index = torch.arange(matrix.shape[-1], device=matrix.device)
+    return torch.where(index[:, None] > index, matrix, 0.0)

@@ -55,11 +55,11 @@ def _chosen(rows: torch.Tensor, there: torch.Tensor, sensor: Sensor) -> tuple[to
 
 def _net(rows: torch.Tensor, there: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return one net contact, at the force-weighted mean point, along the world's axes."""
-    force, place = rows[..., CONTACT_FORCE, :], rows[..., POINT, :]
+    force, point = rows[..., CONTACT_FORCE, :], rows[..., POINT, :]
     weight = torch.linalg.vector_norm(force, dim=-1, keepdim=True) * there[..., None]
     total = weight.sum(dim=2, keepdim=True)
-    centre = (weight * place).sum(dim=2, keepdim=True) / torch.where(total > 0.0, total, 1.0)
-    torque = rows[..., CONTACT_TORQUE, :] + torch.linalg.cross(place - centre, force)
+    centre = (weight * point).sum(dim=2, keepdim=True) / torch.where(total > 0.0, total, 1.0)
+    torque = rows[..., CONTACT_TORQUE, :] + torch.linalg.cross(point - centre, force)
     axes = torch.eye(3, dtype=rows.dtype, device=rows.device).expand(*centre.shape, 3)
     return {
         "force": force.sum(dim=2, keepdim=True),
@@ -130,7 +130,7 @@ def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torc
 
 
 def _velocities(
-    simulator: Simulator, robot: Robot, q: torch.Tensor, qd: torch.Tensor, members: torch.Tensor, place: torch.Tensor
+    simulator: Simulator, robot: Robot, q: torch.Tensor, qd: torch.Tensor, members: torch.Tensor, point: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """Return velocities of the second geometry relative to the first at a contact, along the world's axes."""
     origin, velocity = robot.forward_kinematics(q)[0], robot.frame_velocity(q, qd)
@@ -143,5 +143,5 @@ def _velocities(
             moving.gather(2, link[..., side, None].expand(*link.shape[:-1], 9)).unflatten(-1, (3, 3)).unbind(dim=-2)
         )
         spins.append(spin)
-        speeds.append(speed + torch.linalg.cross(spin, place - centre))
+        speeds.append(speed + torch.linalg.cross(spin, point - centre))
     return {"linear_velocity": speeds[1] - speeds[0], "angular_velocity": spins[1] - spins[0]}

@@ -54,7 +54,7 @@ def distance_readings(simulator: Simulator, robot: Robot, q: torch.Tensor, senso
     """Return a sensor's readings of the nearest pair of geometries [steps, num_worlds, numbers]."""
     pairs = list(itertools.product(sensor.geometries or (), sensor.against or ()))
     parameters = parameters_of_rows(simulator, DISTANCE_PARAMETERS, q)
-    found = robot.geometry_distances(q.flatten(0, 1), pairs, max_distance=sensor.reach, **parameters)
+    found = robot.geometry_distances(q.flatten(0, 1), pairs, max_distance=sensor.max_distance, **parameters)
     nearest = found.distance.detach().argmin(dim=-1)
 
     def of_nearest(values: torch.Tensor) -> torch.Tensor:
@@ -119,9 +119,9 @@ def joint_limit(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return position and velocity of a joint's active limit; both zero away from its limits."""
     dof = int(simulator.model.joint_qd_start[simulator.model.joint_names.index(joint)])
-    place = int(simulator.model.dof_q[dof])
+    index = int(simulator.model.dof_q[dof])
     names = ("lower_limit", "upper_limit", "limit_margin")
-    return _limit(q[..., place : place + 1], qd[..., dof : dof + 1], *_bounds(simulator, names, dof, q))
+    return _limit(q[..., index : index + 1], qd[..., dof : dof + 1], *_bounds(simulator, names, dof, q))
 
 
 def tendon_limit(
@@ -138,12 +138,12 @@ def _bounds(simulator: Simulator, names: tuple[str, ...], number: int, like: tor
 
 
 def _limit(
-    place: torch.Tensor, rate: torch.Tensor, lower: torch.Tensor, upper: torch.Tensor, margin: torch.Tensor
+    coordinate: torch.Tensor, rate: torch.Tensor, lower: torch.Tensor, upper: torch.Tensor, margin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose the lower limit if both are active, like MuJoCo, which lists it first."""
-    below, above = place - lower, upper - place
+    below, above = coordinate - lower, upper - coordinate
     at_lower, at_upper = below < margin, above < margin
-    nothing = torch.zeros_like(place)
+    nothing = torch.zeros_like(coordinate)
     position = torch.where(at_lower, below - margin, torch.where(at_upper, above - margin, nothing))
     return position, torch.where(at_lower, rate, torch.where(at_upper, -rate, nothing))
 

@@ -238,7 +238,7 @@ class _Motion:
     def _moving(self, sensor: Sensor) -> torch.Tensor:
         """Return the force, or torque about the origin of the frame, that moves a link and its subtree."""
         links = links_carried(self.model, self.model.frame(sensor.target).link)
-        mass, arm, place, rotation, velocity = self._carried(links)
+        mass, arm, position, rotation, velocity = self._carried(links)
         make = lambda: self.robot.frame_acceleration(self.q, self.qd, self._gain())  # noqa: E731
         acceleration = self._once("link accelerations", make)[:, :, links]
         spin, gain = velocity[..., :3], acceleration[..., :3]
@@ -248,7 +248,7 @@ class _Motion:
             return force.sum(dim=-2)
         inertia = self._inertia(links, rotation)
         momentum, rate = ((inertia @ x[..., None])[..., 0] for x in (spin, gain))
-        lever = place - self._origin(sensor.target)[:, :, None]
+        lever = position - self._origin(sensor.target)[:, :, None]
         return (rate + torch.linalg.cross(spin, momentum) + torch.linalg.cross(lever, force)).sum(dim=-2)
 
     def _of_joint(self, values: torch.Tensor, starts: np.ndarray, joint: str, count: int) -> torch.Tensor:
@@ -477,13 +477,13 @@ class _Motion:
     def _subtree(self, sensor: Sensor) -> torch.Tensor:
         """Return centre of mass of a subtree, its velocity, or the angular momentum about it."""
         links = links_carried(self.model, self.model.link_names.index(sensor.target))
-        mass, arm, place, rotation, velocity = self._carried(links)
+        mass, arm, position, rotation, velocity = self._carried(links)
         moving = velocity[..., 3:] + torch.linalg.cross(velocity[..., :3], arm)
-        centre, mean = ((mass * x).sum(dim=-2) / mass.sum(dim=-2) for x in (place, moving))
+        centre, mean = ((mass * x).sum(dim=-2) / mass.sum(dim=-2) for x in (position, moving))
         if sensor.kind == "subtree_com":
             return centre
         if sensor.kind == "subtree_linear_velocity":
             return mean
         spin = (self._inertia(links, rotation) @ velocity[..., :3, None])[..., 0]
-        orbit = mass * torch.linalg.cross(place - centre[:, :, None], moving - mean[:, :, None])
+        orbit = mass * torch.linalg.cross(position - centre[:, :, None], moving - mean[:, :, None])
         return (spin + orbit).sum(dim=-2)

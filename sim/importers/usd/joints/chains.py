@@ -35,11 +35,11 @@ def add_chain(reader: Reader, carrier: Joint, placement: np.ndarray, motion: np.
             link = reader.add(
                 carrier.path, reader.builder.add_link, free_name(f"{child}/{step.name}", reader.builder.links)
             )
-        place = ORIGIN if names else placement
+        pose = ORIGIN if names else placement
         name = reader.unique(step.name, carrier.path, reader.builder.joints)
         reader.add(
-            carrier.path, reader.builder.add_joint, name, step.type, parent=before, child=link, position=place[:3],
-            orientation=place[3:], axis=turn.apply(step.axis), q0=q0, **dof_properties(reader, prim, step),
+            carrier.path, reader.builder.add_joint, name, step.type, parent=before, child=link, position=pose[:3],
+            orientation=pose[3:], axis=turn.apply(step.axis), q0=q0, **dof_properties(reader, prim, step),
         )  # fmt: skip
         names.append(name)
         before = link

@@ -61,8 +61,8 @@ def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
         if carrier is None or carrier.parent != other or carrier.type not in ("revolute", "prismatic"):
             continue
         axes = [
-            Rotation.from_quat(place[3:]).apply(each.axis)
-            for each, place in ((joint, frame), (carrier, carrier.child_frame))
+            Rotation.from_quat(pose[3:]).apply(each.axis)
+            for each, pose in ((joint, frame), (carrier, carrier.child_frame))
         ]
         if carrier.type == "prismatic" or abs(axes[0] @ axes[1]) < 1.0 - MISFIT:
             raise reader.scene.error(
@@ -123,9 +123,9 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
 
 def _hinge(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
     """Add two point constraints on the axis, as far apart as the links reach, so that they can transmit a moment."""
-    reach = max(float(np.linalg.norm(anchor[:3])) for body, anchor in sides if body is not None)
-    for name, way in (("start", -0.5), ("end", 0.5)):
-        _hold(reader, joint, f"{label}/{name}", sides, way * (reach if reach > MISFIT else LEVER) * joint.axis)
+    extent = max(float(np.linalg.norm(anchor[:3])) for body, anchor in sides if body is not None)
+    for name, share in (("start", -0.5), ("end", 0.5)):
+        _hold(reader, joint, f"{label}/{name}", sides, share * (extent if extent > MISFIT else LEVER) * joint.axis)
     if joint.drive is not None or np.isfinite([joint.lower, joint.upper]).any():
         reader.scene.notes.append(f"prim '{joint.path}': it closes a loop, so that its limits and drive are ignored")
 

@@ -58,16 +58,16 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
         raise NoForceLawError("which has an internal state (dynType); filter its input instead")
     # Force in newton, positions in metres: MuJoCo's schema has rad for angles.
     lever = scene.length if joint.type == "revolute" else 1.0
-    force, place = scene.mass * scene.length * lever, 1.0 if joint.type == "revolute" else scene.length
+    force, unit = scene.mass * scene.length * lever, 1.0 if joint.type == "revolute" else scene.length
     law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
     gear = float(value["mjc:gear"][0])
     if gear == 0.0:
         raise NoForceLawError("whose gear is zero")
     inputs = _range(value, "ctrl") or EVERYTHING
     if law.kind in (codes.POSITION, codes.VELOCITY):
-        inputs = place * inputs[0], place * inputs[1]
+        inputs = unit * inputs[0], unit * inputs[1]
     gains: dict[str, Any] = {
-        name: gain * force / (place if name.startswith("k") else 1.0) for name, gain in law.gains.items()
+        name: gain * force / (unit if name.startswith("k") else 1.0) for name, gain in law.gains.items()
     }
     factor = law.factor * force if law.kind == codes.TORQUE else 1.0
     lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)

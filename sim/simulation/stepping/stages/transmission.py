@@ -10,7 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
-from sim.simulation.stepping.mujoco_law import pair_reach
+from sim.simulation.stepping.mujoco_law import adhesion_distance
 from sim.simulation.stepping.tendon_layout import dofs_above
 from warp_kernels.solver.transmission import slope_kernels, transmission_force_kernels, transmission_structs
 
@@ -43,8 +43,8 @@ class TransmissionStage:
                 for name in ("placement", "reference_placement")
             },
             adheres=self._integers(found.adheres if self._adheres else np.zeros((0, 0))),
-            pair_reach=wp.array(
-                pair_reach(model, collision) if self._adheres else [], dtype=model.scalar, device=self._device
+            adhesion_distance=wp.array(
+                adhesion_distance(model, collision) if self._adheres else [], dtype=model.scalar, device=self._device
             ),
             moved=self._integers(moved_links(model)),
         )
