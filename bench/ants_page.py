@@ -101,10 +101,10 @@ def pretraining_section(record: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in sorted(record["rows"], key=lambda row: (WAYS.index(row["way"]), row["seed"])):
-        steps = [str(row["steps"].get(place, "-")) for place in ("here", "mujoco")]
-        places = [_played(row[place]) for place in ("here", "mujoco")]
+        steps = [str(row["steps"].get(engine, "-")) for engine in ("here", "mujoco")]
+        played = [_played(row[engine]) for engine in ("here", "mujoco")]
         head = [row["way"], PAPER.get(row["way"], ""), str(row["seed"]), *steps, f"{row['seconds']:.0f}"]
-        lines.append(f"| {' | '.join([*head, *places])} |")
+        lines.append(f"| {' | '.join([*head, *played])} |")
     processors = ", ".join(dict.fromkeys(row["processor"] for row in record["rows"]))
     return f"{PRETRAINING}\n" + "\n".join(lines) + f"\n\nAll on {processors}."
 

@@ -27,8 +27,8 @@ def shooting_problem(given: dict[str, Any]) -> crocoddyl.ShootingProblem:
     # A running cost is multiplied by the time step.
     effort = crocoddyl.CostModelResidual(state, crocoddyl.ResidualModelControl(state))
     running.addCost("effort", effort, given["effort"] / given["dt"])
-    place = crocoddyl.ResidualModelFrameTranslation(state, model.getFrameId(given["link"]), np.array(given["target"]))
-    last.addCost("place", crocoddyl.CostModelResidual(state, place), given["place"])
+    goal = crocoddyl.ResidualModelFrameTranslation(state, model.getFrameId(given["link"]), np.array(given["target"]))
+    last.addCost("position", crocoddyl.CostModelResidual(state, goal), given["position"])
     of_velocities = crocoddyl.ActivationModelWeightedQuad(np.repeat([0.0, 1.0], model.nv))
     rest = crocoddyl.CostModelResidual(state, of_velocities, crocoddyl.ResidualModelState(state, state.zero()))
     last.addCost("rest", rest, given["rest"])

@@ -117,10 +117,10 @@ def time_mujoco(scene: Crowd, parameters: dict[str, np.ndarray], seconds: float)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(model, scene.q0, scene.qd0)
     if parameters:
         hinges = peer.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
-        places = peer.jnt_qposadr[hinges]
+        addresses = peer.jnt_qposadr[hinges]
         peer.jnt_stiffness[hinges] = parameters["stiffness"].max()
         peer.dof_damping[peer.jnt_dofadr[hinges]] = parameters["damping"].max()
-        peer.qpos_spring[places] = data.qpos[places]
+        peer.qpos_spring[addresses] = data.qpos[addresses]
     mujoco.mj_step(peer, data, SETTLE_STEPS)
     settled = [part.copy() for part in (data.qpos, data.qvel, data.qacc_warmstart)]
 

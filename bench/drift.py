@@ -68,8 +68,8 @@ def main() -> None:
     wp.config.log_level = wp.LOG_WARNING
     files = [measure(path, options.folder) for path in tqdm(sorted(options.folder.rglob("*.xml")), unit="file")]
     found = [each for each in files if each is not None]
-    for place, seconds in enumerate(TIMES):
-        here, spread = (np.array([getattr(each, name)[place] for each in found]) for name in ("here", "spread"))
+    for index, seconds in enumerate(TIMES):
+        here, spread = (np.array([getattr(each, name)[index] for each in found]) for name in ("here", "spread"))
         print(
             f"{len(found)} files, {seconds} s: median {np.median(here):.2g} m, {(here < 1e-3).sum()} within 1 mm; "
             f"MuJoCo from itself {np.median(spread):.2g} m, {(spread < 1e-3).sum()}"
@@ -179,13 +179,13 @@ def energies_of(peer: mujoco.MjModel) -> Callable[[Pair, Pair], tuple[float, flo
 
 def farthest(peer: mujoco.MjModel, qpos: np.ndarray, expected: np.ndarray) -> float:
     """Return the largest distance of a body from its expected position [m]."""
-    places = []
+    positions = []
     for each in (qpos, expected):
         data = mujoco.MjData(peer)
         data.qpos = each
         mujoco.mj_kinematics(peer, data)
-        places.append(data.xpos.copy())
-    distance = float(np.linalg.norm(places[0] - places[1], axis=1).max())
+        positions.append(data.xpos.copy())
+    distance = float(np.linalg.norm(positions[0] - positions[1], axis=1).max())
     return distance if np.isfinite(distance) else float("inf")
 
 

@@ -31,7 +31,7 @@ NEAR = 1.01  # a cost counts as reached below this, relative to the best of all 
 ARM_START = (0.0, 0.6, 0.0, -1.2, 0.0, 0.5, 0.0)
 ARM_TARGET = (0.45, 0.3, 0.8)
 ARM_STAGES, ARM_DT = 100, 0.01
-ARM_EFFORT, ARM_PLACE, ARM_REST = 1e-5, 500.0, 1.0
+ARM_EFFORT, ARM_POSITION, ARM_REST = 1e-5, 500.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def arm() -> tuple[optimise.Problem, np.ndarray]:
     }  # fmt: skip
     simulator = sim.Simulator(model, ARM_DT, device="cpu", threads=1, parameters=free)
     costs = [
-        optimise.Position("link7", ARM_TARGET, ARM_PLACE, at=-1), optimise.Velocity(weight=ARM_REST, at=-1),
+        optimise.Position("link7", ARM_TARGET, ARM_POSITION, at=-1), optimise.Velocity(weight=ARM_REST, at=-1),
         optimise.Effort(ARM_EFFORT),
     ]  # fmt: skip
     problem = optimise.Problem(simulator, ARM_STAGES, costs, q0=ARM_START)
@@ -141,9 +141,9 @@ def run_crocoddyl(interpreter: str, best: float) -> Run:
     """
     problem, guess = arm()
     given = {
-        "urdf": str(MANIPULATOR_URDF), "link": "link7", "target": ARM_TARGET, "place": ARM_PLACE, "rest": ARM_REST,
-        "effort": ARM_EFFORT, "dt": ARM_DT, "stages": ARM_STAGES, "q0": ARM_START, "guess": guess.tolist(),
-        "iterations": MOST["ilqr"], "repeats": 5,
+        "urdf": str(MANIPULATOR_URDF), "link": "link7", "target": ARM_TARGET, "position": ARM_POSITION,
+        "rest": ARM_REST, "effort": ARM_EFFORT, "dt": ARM_DT, "stages": ARM_STAGES, "q0": ARM_START,
+        "guess": guess.tolist(), "iterations": MOST["ilqr"], "repeats": 5,
     }  # fmt: skip
     done = subprocess.run(
         [interpreter, Path(__file__).with_name("crocoddyl_arm.py")], input=json.dumps(given), text=True, check=True,

@@ -80,7 +80,7 @@ def all_trials(device: str, count: int) -> Iterator[Trial]:
         )  # fmt: skip
     for seed in range(4):
         yield from torque_trials(
-            "throw --settle", seed, throw_scene.random_places(seed, count),
+            "throw --settle", seed, throw_scene.random_positions(seed, count),
             lambda at: throw.settle(throw_scene.build_settling((at[0], at[1])), ITERATIONS, device, bar=False),
         )  # fmt: skip
     for seed in range(2):

@@ -91,9 +91,9 @@ def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: 
     import mujoco
 
     hinges = model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
-    places = model.jnt_qposadr[hinges]
+    addresses = model.jnt_qposadr[hinges]
     model.jnt_stiffness[hinges] = stiffness
-    model.qpos_spring[places] = qpos[places]
+    model.qpos_spring[addresses] = qpos[addresses]
     model.dof_damping[model.jnt_dofadr[hinges]] = damping
     data = mujoco.MjData(model)
     data.qpos[:] = qpos

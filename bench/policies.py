@@ -160,12 +160,12 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         row["substeps"] = case.substeps
         row["return_with_quarter_steps"] = float(fine["returns"].mean())
     if case.task in ROBOTS:
-        places = {
+        engines = {
             "here": here(policy, case.task, case.task_options, seed),
             "mujoco": in_mujoco(policy, case.task, seed),
         }
-        for place, figures in places.items():
-            row[place] = {name: float(values.mean()) for name, values in figures.items()}
+        for engine, figures in engines.items():
+            row[engine] = {name: float(values.mean()) for name, values in figures.items()}
     return row
 
 

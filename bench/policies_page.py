@@ -208,7 +208,7 @@ def range_table(rows: Sequence[dict[str, Any]]) -> str:
     ]
     for task, name in dict.fromkeys((row["task"], method(row)) for row in rows):
         found = [row for row in rows if (row["task"], method(row)) == (task, name)]
-        here, there = ([row[place] for row in found if place in row] for place in ("here", "mujoco"))
+        here, there = ([row[engine] for row in found if engine in row] for engine in ("here", "mujoco"))
         cells = [
             span([row[key] for row in found], written)
             for key, written in (("seconds", "{:.0f}".format), ("return", figure))

@@ -113,19 +113,19 @@ class Training:
         self.model.learn(FOREVER, callback=Clock(seconds, name), reset_num_timesteps=False)
         self.environments.training = False
         self.seconds += time.process_time() - start
-        place = "here" if isinstance(self.environments.venv, StableBaselines3VecEnv) else "mujoco"
-        self.steps[place] = self.steps.get(place, 0) + self.model.num_timesteps - begun
+        engine = "here" if isinstance(self.environments.venv, StableBaselines3VecEnv) else "mujoco"
+        self.steps[engine] = self.steps.get(engine, 0) + self.model.num_timesteps - begun
 
     def played(self, seed: int) -> dict[str, Any]:
         """Play the policy: steps so far, and mean and deviation of returns, lengths and speeds, here and in MuJoCo."""
         policy = Deterministic(self.model, self.environments)
-        places: dict[str, Callable[[], dict[str, Any]]] = {
+        engines: dict[str, Callable[[], dict[str, Any]]] = {
             "here": lambda: here(policy, TASK, LAW, seed),
             "mujoco": lambda: in_mujoco(policy, TASK, seed),
         }
         found = {
-            place: {name: [float(values.mean()), float(values.std())] for name, values in play().items()}
-            for place, play in places.items()
+            engine: {name: [float(values.mean()), float(values.std())] for name, values in play().items()}
+            for engine, play in engines.items()
         }
         kept = {"processor": machine()["processor"], "seconds": round(self.seconds, 1), "steps": dict(self.steps)}
         return {**kept, **found}

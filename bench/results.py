@@ -416,13 +416,13 @@ def filled(page: str, text: str, records: Path = RECORDS) -> str:
         ValueError: if the page lacks a marker.
     """
     for figures in [each for each in FIGURES if each.page == page]:
-        place = re.search(rf"<!-- bench\.results: {figures.name} -->(\s*)(.*?)(\s*)<!-- end -->", text, re.DOTALL)
-        if place is None:
+        found_block = re.search(rf"<!-- bench\.results: {figures.name} -->(\s*)(.*?)(\s*)<!-- end -->", text, re.DOTALL)
+        if found_block is None:
             raise ValueError(f"{page} has no marker for the figures '{figures.name}'")
         file = records / figures.file
         if file.is_file():
             found = figures.text(json.loads(file.read_text(encoding="utf-8")))
-            text = text[: place.start(2)] + found + text[place.end(2) :]
+            text = text[: found_block.start(2)] + found + text[found_block.end(2) :]
     return text
 
 

@@ -78,7 +78,7 @@ def reasons(times: list[Times]) -> list[str]:
         same = [u for u in times if all(u[k] == t[k] for k in ("library", "robot", "dtype", "note"))]
         cases = "" if {u["case"] for u in same} == set(CASES) else f"{t['case']} of "
         where.setdefault((t["library"], t["note"]), {})[f"{cases}{t['robot']} {t['dtype']}"] = None
-    return [f"{name}: {note}: {', '.join(places)}" for (name, note), places in where.items()]
+    return [f"{name}: {note}: {', '.join(rows)}" for (name, note), rows in where.items()]
 
 
 def _cell(times: Times | None) -> str:

@@ -103,16 +103,16 @@ def peer(scene: PhysicsScene, solver: str, iterations: int, warm_start: bool) ->
     data: Any = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(scene.model, scene.model.q0, scene.qd0)
     mujoco.mj_forward(model, data)
-    places = [data.xpos[1:].copy()]
+    positions = [data.xpos[1:].copy()]
     for _ in range(scene.steps):
         mujoco.mj_step(model, data)
-        places.append(data.xpos[1:].copy())
-    return _row("MuJoCo", f"{solver} {iterations}, {'warm' if warm_start else 'cold'}", np.array(places), scene.dt)
+        positions.append(data.xpos[1:].copy())
+    return _row("MuJoCo", f"{solver} {iterations}, {'warm' if warm_start else 'cold'}", np.array(positions), scene.dt)
 
 
-def _row(engine: str, solver: str, places: np.ndarray, dt: float) -> Row:
+def _row(engine: str, solver: str, positions: np.ndarray, dt: float) -> Row:
     """Make a row from the boxes' positions [steps + 1, boxes, 3]."""
-    moved = np.linalg.norm(places - places[0], axis=-1).max(axis=1)
+    moved = np.linalg.norm(positions - positions[0], axis=-1).max(axis=1)
     return Row(engine, solver, float(moved[min(round(1.0 / dt), len(moved) - 1)]), float(moved[-1]))
 
 

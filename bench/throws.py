@@ -41,7 +41,7 @@ def throws(kept: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.array(targets), np.stack(motions, axis=1)
 
 
-def places() -> np.ndarray:
+def offsets_of_throws() -> np.ndarray:
     """Return offsets of the worlds [WORLDS, 3]: eight rows of eight."""
     rows, columns = np.divmod(np.arange(WORLDS), 8)
     return SPACING * (np.stack([rows, columns, np.zeros(WORLDS)], axis=1) - [3.5, 3.5, 0.0])
@@ -50,7 +50,7 @@ def places() -> np.ndarray:
 def stage(width: int, height: int, targets: np.ndarray, q: np.ndarray) -> tuple[Renderer, np.ndarray]:
     """Make a renderer of all worlds, and link poses [frames, WORLDS, num_links, 7]."""
     scene = throw.build()
-    offsets = places()
+    offsets = offsets_of_throws()
     poses = np.stack([sim.forward_kinematics(scene.model, each).numpy() for each in q])
     ball = q[:, :, scene.ball_position] + offsets
     trails = [Trail(f"path{k}", ball[:, k], 0.02) for k in range(WORLDS)]

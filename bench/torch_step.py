@@ -193,8 +193,8 @@ class TorchStep(torch.nn.Module):
             angle = q[:, [link + 6 for link in links]]
             found = upper @ r.turn[links] @ rotation_about(r.axis[links], angle)
             origin = origin + (upper @ r.offset[links, :, None])[..., 0]
-            for place, link in enumerate(links):
-                rotation[link], position[link] = found[:, place], origin[:, place]
+            for slot, link in enumerate(links):
+                rotation[link], position[link] = found[:, slot], origin[:, slot]
         return torch.stack(rotation, dim=1), torch.stack(position, dim=1)
 
     def subspace(self, rotation: torch.Tensor, position: torch.Tensor) -> torch.Tensor:

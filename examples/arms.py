@@ -103,48 +103,48 @@ def write_arms(
         for end, ball, link in zip(ends, balls, links, strict=True)
     ]
     height = 0.0 if base is UPRIGHT else CLEARANCE - min(points[..., 2].min() for points in taken)
-    row = [np.array([x, 0.0, height, *base.as_quat()]) for x in _places([points[..., 0] for points in taken])]
+    row = [np.array([x, 0.0, height, *base.as_quat()]) for x in _offsets([points[..., 0] for points in taken])]
 
     builder = sim.ModelBuilder()
     builder.add_ground()
     parts = [
-        _add(builder, k, arm, options.robot, tip, place) for k, (arm, place) in enumerate(zip(arms, row, strict=True))
+        _add(builder, k, arm, options.robot, tip, stand) for k, (arm, stand) in enumerate(zip(arms, row, strict=True))
     ]
     merged = not (arms[0].robot.model.joint_type == FIXED).any()
     model = builder.finalize("float64", collapse_fixed=merged)
     q, drawn = np.zeros((len(arms[0].q), model.nq)), []
-    for arm, end, ball, place, (robot, body) in zip(arms, ends, balls, row, parts, strict=True):
-        _place_joints(model, robot, arm.robot, place)
+    for arm, end, ball, stand, (robot, body) in zip(arms, ends, balls, row, parts, strict=True):
+        _move_joints(model, robot, arm.robot, stand)
         q[:, model.q_slice(robot)] = arm.q.cpu().numpy()
-        q[:, model.q_slice(body)] = [[*at, *UPRIGHT.as_quat()] for at in ball + place[:3]]
+        q[:, model.q_slice(body)] = [[*at, *UPRIGHT.as_quat()] for at in ball + stand[:3]]
         if trails:
-            drawn.append(Trail(f"{robot.name}_wanted", ball + place[:3], 0.6 * ROD, _rgba(RED)[:3]))
-            drawn.append(Trail(f"{robot.name}_path", end + place[:3], ROD))
+            drawn.append(Trail(f"{robot.name}_wanted", ball + stand[:3], 0.6 * ROD, _rgba(RED)[:3]))
+            drawn.append(Trail(f"{robot.name}_path", end + stand[:3], ROD))
     return write_motion(options, name, model, q, dt, trails=drawn, speed=speed, azimuth=AZIMUTH)
 
 
-def _places(across: Sequence[np.ndarray]) -> list[float]:
+def _offsets(across: Sequence[np.ndarray]) -> list[float]:
     """Return offsets of arms with points at x [frames, points] in a row, each clear of the previous one at all
     times.
     """
-    places = [0.0]
+    offsets = [0.0]
     for before, behind in pairwise(across):
         apart = (before.max(axis=1) - behind.min(axis=1)).max()
-        places.append(places[-1] + max(float(apart), 2.0 * PLATE[0]) + GAP)
-    return places
+        offsets.append(offsets[-1] + max(float(apart), 2.0 * PLATE[0]) + GAP)
+    return offsets
 
 
-def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, place: np.ndarray) -> tuple[Part, Part]:
+def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, stand: np.ndarray) -> tuple[Part, Part]:
     """Add an arm to the scene, with its plate, pointer and ball. Returns arm and ball."""
     name, color = f"arm{k}", _rgba(arm.color)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)  # warnings were already shown when the robot was loaded
         part = builder.add_urdf(
-            file, name=name, position=place[:3], orientation=place[3:], mimic="free", collision=False
+            file, name=name, position=stand[:3], orientation=stand[3:], mimic="free", collision=False
         )
     _tint(builder, name, color)
     builder.add_geometry(
-        "world", "cylinder", name=f"{name}/plate", size=(*PLATE, 0.0), position=place[:3], orientation=place[3:],
+        "world", "cylinder", name=f"{name}/plate", size=(*PLATE, 0.0), position=stand[:3], orientation=stand[3:],
         rgba=color, collides=False,
     )  # fmt: skip
     length = float(np.linalg.norm(POINTER))
@@ -172,12 +172,12 @@ def _tint(builder: sim.ModelBuilder, name: str, color: tuple[float, float, float
             spec.geometry = replace(spec.geometry, rgba=(red, green, blue, spec.geometry.rgba[3]))
 
 
-def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: np.ndarray) -> None:
+def _move_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, stand: np.ndarray) -> None:
     """Give an arm of the scene the joint placements of a robot, with its base at a pose."""
     own = robot.value("joint_placement").detach().cpu().numpy()
     links = [link for link, name in enumerate(model.link_names) if name.startswith(f"{part.name}/")]
     for link, placement, parent in zip(links, own, robot.model.link_parent, strict=True):
-        model.parameters["joint_placement"][link] = placement if parent >= 0 else compose(place, placement)
+        model.parameters["joint_placement"][link] = placement if parent >= 0 else compose(stand, placement)
 
 
 def _rgba(color: str) -> tuple[float, float, float, float]:

@@ -260,10 +260,10 @@ def write(
         draw_curve(axes, learning["mass error"], GOAL, f"{GOAL:.2%} of the masses")
         axes.set_ylabel("mean error of the masses")
     with plot(masses) as (axes,):
-        place = np.arange(len(links))
+        x = np.arange(len(links))
         for shift, kind, color in ((-0.25, "drawn", GREY), (0.0, "true", RED), (0.25, "learnt", BLUE)):
-            axes.bar(place + shift, numbers[f"mass_{kind}"], 0.25, label=kind, color=color)
-        axes.set_xticks(place, [robot.link_names[link] for link in links], rotation=45, ha="right")
+            axes.bar(x + shift, numbers[f"mass_{kind}"], 0.25, label=kind, color=color)
+        axes.set_xticks(x, [robot.link_names[link] for link in links], rotation=45, ha="right")
         axes.set_ylabel("mass [kg]")
         axes.legend()
     return [curve, masses, file]

@@ -72,11 +72,11 @@ def distances(scene: jump.JumpScene, q: torch.Tensor, qd: torch.Tensor) -> torch
         q: coordinates of jumps [steps + 1, worlds, nq].
         qd: velocities of the jumps [steps + 1, worlds, nv].
     """
-    place, turn, legs = q[-1, :, :3], q[-1, :, 3:7], q[-1, :, 7:]
+    position, turn, legs = q[-1, :, :3], q[-1, :, 3:7], q[-1, :, 7:]
     upright = 2.0 * TURN * turn[:, :3] * torch.sign(turn[:, 3:])
     away, bent = (torch.as_tensor(value).to(q) for value in (scene.target, scene.standing))
     moving = [REST * qd[-1, :, :3], TURNING * qd[-1, :, 3:6]]
-    return torch.cat([place - away, upright, *moving, LEG * (legs - bent)], dim=1)
+    return torch.cat([position - away, upright, *moving, LEG * (legs - bent)], dim=1)
 
 
 def stand_on(scene: jump.JumpScene, found: optimise.Result, device: str | None) -> tuple[np.ndarray, np.ndarray]:

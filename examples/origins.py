@@ -250,11 +250,11 @@ def trace(robot: sim.torch.Robot, path: torch.Tensor, q: torch.Tensor, tip: str)
     start.
     """
     result = []
-    for place in path:
+    for x in path:
         for _ in range(CORRECTIONS):
             lever = lead(robot, q, tip)
             q = q + lever.mT @ torch.linalg.solve(
-                lever @ lever.mT + CAUTION**2 * torch.eye(3).to(q), place - pointer(robot, q, tip)
+                lever @ lever.mT + CAUTION**2 * torch.eye(3).to(q), x - pointer(robot, q, tip)
             )
         result.append(q)
     return torch.stack(result)
@@ -273,12 +273,12 @@ def write(
         draw_curve(axes, learning["marker [mm]"], 1e3 * GOAL, f"{1e3 * GOAL:g} mm")
         axes.set_ylabel("error of the marker in new poses [mm]")
     with plot(bars) as (axes,):
-        place = np.arange(len(links))
+        x = np.arange(len(links))
         for shift, values, label, color in ((-0.2, distances[0], "drawn", GREY), (0.2, distances[1], "learnt", BLUE)):
-            axes.bar(place + shift, 1e3 * values, 0.4, label=label, color=color)
+            axes.bar(x + shift, 1e3 * values, 0.4, label=label, color=color)
         axes.set_yscale("log")
         axes.set_ylim(top=10.0 * axes.get_ylim()[1])  # space for the legend
-        axes.set_xticks(place, [robot.model.joint_names[link] for link in links], rotation=45, ha="right")
+        axes.set_xticks(x, [robot.model.joint_names[link] for link in links], rotation=45, ha="right")
         axes.set_ylabel("distance of the axes [mm]")
         axes.legend()
     return files

@@ -96,11 +96,11 @@ def distances(scene: parking.ParkingScene, q: torch.Tensor, qd: torch.Tensor) ->
         q: coordinates of motions [steps + 1, worlds, nq].
         qd: velocities of the motions [steps + 1, worlds, nv].
     """
-    place = q[-1, :, :2] - torch.as_tensor(scene.target).to(q)
+    position = q[-1, :, :2] - torch.as_tensor(scene.target).to(q)
     turn = 2.0 * TURN * torch.atan2(q[-1, :, 5], q[-1, :, 6])[:, None]
     moving = [REST * qd[-1, :, :2], REST * TURN * qd[-1, :, 5:6]]
     overlapping = overlaps(scene, q, CLEARANCE).square().sum(dim=(0, 2))
-    return torch.cat([place, turn, *moving, OVERLAP * torch.sqrt(overlapping + 1e-8)[:, None]], dim=1)
+    return torch.cat([position, turn, *moving, OVERLAP * torch.sqrt(overlapping + 1e-8)[:, None]], dim=1)
 
 
 def overlaps(scene: parking.ParkingScene, q: torch.Tensor, clearance: float = 0.0) -> torch.Tensor:

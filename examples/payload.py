@@ -49,7 +49,7 @@ ANGLE_NOISE, OFFSET = 1e-4, 0.1  # of the joints [rad], and of the torque sensor
 WINDOW = 0.15  # of the polynomials that differentiate the log [s]
 ACCELERATION = 8.0  # maximum acceleration of a joint [rad/s^2]
 STARTS, STEPS = 20, 30  # of the search for a motion
-MASS, SIZE, PLACE = (0.5, 3.0), (0.02, 0.08), 0.1  # of a payload: range [kg], half extents [m], distance [m]
+MASS, SIZE, DISTANCE = (0.5, 3.0), (0.02, 0.08), 0.1  # of a payload: range [kg], half extents [m], distance [m]
 SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # duration and time step of the motion shown [s]
 NUMBERS = ("noise",)
 
@@ -61,14 +61,14 @@ def loaded(robot: sim.torch.Robot, link: str, seed: int, number: int) -> tuple[s
     axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
     axes *= np.linalg.det(axes)  # a rotation
     box = axes @ np.diag(mass / 3.0 * (half @ half - half**2)) @ axes.T
-    place = PLACE * rng.uniform(-1.0, 1.0, 3)
+    centre = DISTANCE * rng.uniform(-1.0, 1.0, 3)
     true, k = copy.deepcopy(robot), robot.model.link(link)
-    payload = to_linear(*(torch.as_tensor(each).to(robot.mass) for each in (np.array(mass), place, box)))
+    payload = to_linear(*(torch.as_tensor(each).to(robot.mass) for each in (np.array(mass), centre, box)))
     hand = to_linear(true.mass[k], true.com[k], true.inertia[k])
     true.mass[k], true.com[k], true.inertia[k] = from_linear(hand + payload)
     for value, least, most in ((true.damping, 0.2, 1.0), (true.friction_loss, 0.1, 0.5)):
         value.copy_(torch.as_tensor(rng.uniform(least, most, robot.nv)))
-    return true, Load(link, half, place, axes)
+    return true, Load(link, half, centre, axes)
 
 
 def write_log(

@@ -120,11 +120,11 @@ def main() -> None:
         numbers = {"controls": found.controls, "q": found.q, "qd": found.qd, "distances": found.history,
                    "target": scene.target, "dt": scene.dt}  # fmt: skip
         x, y = (float(value) for value in scene.target[:2])
-        place = scene.model.q_slice(scene.box).start
+        first = scene.model.q_slice(scene.box).start
         write_result(
             options, "pick", "A box carried to a place", scene.model, numbers, goal=GOAL,
             markers=[Marker("target", (x, y, 0.0), radius=0.012, color=TARGET_COLOR)],
-            trails=[Trail("path", found.q[:, place : place + 3])], azimuth=-35.0,
+            trails=[Trail("path", found.q[:, first : first + 3])], azimuth=-35.0,
         )  # fmt: skip
 
 

@@ -99,8 +99,8 @@ def threads() -> int | None:
 def own_cores() -> list[int]:
     """Return the number of cores for this process, at least one, of those that the machine's processes may use."""
     cores, here = usable_cores(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    share, place = max(len(cores) // here, 1), int(os.environ.get("LOCAL_RANK", "0"))
-    first = place * share % len(cores)
+    share, rank = max(len(cores) // here, 1), int(os.environ.get("LOCAL_RANK", "0"))
+    first = rank * share % len(cores)
     return cores[first : first + share]
 
 

@@ -79,10 +79,10 @@ def distances(scene: push.PushScene, q: torch.Tensor, qd: torch.Tensor) -> torch
     """
     first, rates = scene.model.q_slice(scene.box).start, scene.model.qd_slice(scene.box).start
     turn = 2.0 * torch.atan2(q[-1, :, first + 5], q[-1, :, first + 6])
-    place = torch.stack([q[-1, :, first], q[-1, :, first + 1], TURN * turn], dim=1)
+    pose = torch.stack([q[-1, :, first], q[-1, :, first + 1], TURN * turn], dim=1)
     unit = q.new_tensor([1.0, 1.0, TURN])
     moving = REST * unit * qd[-1][:, [rates, rates + 1, rates + 5]]
-    return torch.cat([place - unit * torch.as_tensor(scene.target).to(q), moving], dim=1)
+    return torch.cat([pose - unit * torch.as_tensor(scene.target).to(q), moving], dim=1)
 
 
 @command
@@ -101,11 +101,11 @@ def main() -> None:
         numbers = {"controls": found.controls, "q": found.q, "qd": found.qd, "distances": found.history,
                    "target": scene.target, "dt": scene.dt}  # fmt: skip
         mark = (float(scene.target[0]), float(scene.target[1]), 2.0 * push.HALF_EXTENTS[2])
-        place = scene.model.q_slice(scene.box).start
+        first = scene.model.q_slice(scene.box).start
         write_result(
             options, "push", "A box pushed to a place", scene.model, numbers, goal=GOAL,
             markers=[Marker("target", mark, radius=0.015, color=TARGET_COLOR)],
-            trails=[Trail("path", found.q[:, place : place + 3])], azimuth=-125.0, elevation=38.0,
+            trails=[Trail("path", found.q[:, first : first + 3])], azimuth=-125.0, elevation=38.0,
         )  # fmt: skip
 
 

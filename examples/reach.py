@@ -343,14 +343,14 @@ def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[
     return write_arms(options, "reach", arms, frame, SHOWN_DT)
 
 
-def visit(places: torch.Tensor) -> torch.Tensor:
+def visit(stops: torch.Tensor) -> torch.Tensor:
     """Generate a motion from the first to all other coordinates [places, nq], with a stop at each: [frames, nq].
 
     Between stops the coordinates are minimum-jerk polynomials of time (Flash and Hogan 1985).
     """
-    time = torch.linspace(0.0, 1.0, GO_FRAMES + 1).to(places)[1:, None]
+    time = torch.linspace(0.0, 1.0, GO_FRAMES + 1).to(stops)[1:, None]
     done = torch.cat([time**3 * (10.0 - 15.0 * time + 6.0 * time**2), time.new_ones(STAY_FRAMES, 1)])
-    return (places[:-1, None] + done * places.diff(dim=0)[:, None]).flatten(0, 1)
+    return (stops[:-1, None] + done * stops.diff(dim=0)[:, None]).flatten(0, 1)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,9 @@ def settle(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
     """Find torques that bring the ball to rest at the target on the ground."""
-    place = slice(scene.ball_position.start, scene.ball_position.start + 2)
+    position = slice(scene.ball_position.start, scene.ball_position.start + 2)
     return torques.reach(
-        task_of(scene, LONGEST_SETTLING_STEP), lambda q, qd: q[-1, :, place], iterations, device, kept, bar
+        task_of(scene, LONGEST_SETTLING_STEP), lambda q, qd: q[-1, :, position], iterations, device, kept, bar
     )
 
 
@@ -86,7 +86,7 @@ def flight(scene: throw.ThrowScene, q: torch.Tensor, qd: torch.Tensor) -> torch.
 @command
 def main() -> None:
     options = parse()
-    draw = throw.random_places if options.settle else throw.random_targets
+    draw = throw.random_positions if options.settle else throw.random_targets
     solve = settle if options.settle else optimise
     if options.random_targets:
         targets = draw(options.seed, options.random_targets)

@@ -108,8 +108,8 @@ def reach(
     motors, target = task.model.qd_slice(task.motors), torch.as_tensor(task.target, dtype=torch.float32)
 
     def miss(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
-        place = end(q, qd)
-        return (place - target.to(place)[: place.shape[1]])[None]
+        position = end(q, qd)
+        return (position - target.to(position)[: position.shape[1]])[None]
 
     def distance(motion: optimise.Motion) -> torch.Tensor:
         return torch.linalg.norm(motion.q[-1, :, task.body] - target.to(motion.q), dim=1)

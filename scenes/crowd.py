@@ -126,10 +126,10 @@ def loose(
     builder.add_ground(surface=Surface(friction=0.8))
     side = int(np.ceil(np.sqrt(count / layers)))
     for number in range(count):
-        layer, place = divmod(number, side * side)
+        layer, cell = divmod(number, side * side)
         shift = 0.25 * (layer % 2)
         position = (
-            spacing * (place // side + shift), spacing * (place % side + shift), SIZE + height + spacing * layer
+            spacing * (cell // side + shift), spacing * (cell % side + shift), SIZE + height + spacing * layer
         )  # fmt: skip
         if shape == "ball":
             builder.add_sphere(radius=SIZE, mass=MASS, position=position, surface=Surface(friction=0.8))

@@ -62,8 +62,8 @@ def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickS
     Raises:
         ModelError: for a target that isn't two finite numbers, or that the arm can't reach.
     """
-    place = np.asarray(target, dtype=np.float64)
-    if place.shape != (2,) or not NEAREST < np.linalg.norm(place) < FARTHEST:
+    spot = np.asarray(target, dtype=np.float64)
+    if spot.shape != (2,) or not NEAREST < np.linalg.norm(spot) < FARTHEST:
         raise ModelError(
             f"target is {target!r}; it must be two finite numbers, {NEAREST} to {FARTHEST} m away from the arm"
         )
@@ -81,7 +81,7 @@ def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickS
     q0 = model.q0.copy()
     for joint, value in zip(JOINTS, posture(*START, HALF, OPEN), strict=True):
         q0[model.q_slice(joint)] = value
-    return PickScene(model, box, q0, np.array([*place, HALF]), _guess(), STEPS, DT)
+    return PickScene(model, box, q0, np.array([*spot, HALF]), _guess(), STEPS, DT)
 
 
 def _guess() -> np.ndarray:
@@ -103,12 +103,12 @@ def _add_arm(builder: ModelBuilder) -> None:
         ("elbow", "shoulder", (0.0, 0.0, UPPER), (0.0, 1.0, 0.0), 0.6, FORE, 0.025),
         ("wrist", "elbow", (0.0, 0.0, FORE), (0.0, 1.0, 0.0), 0.2, HAND - 0.05, 0.02),
     )
-    for name, parent, place, axis, mass, length, radius in parts:
+    for name, parent, offset, axis, mass, length, radius in parts:
         inertia = mass * (length**2 / 12.0 + 0.25 * radius**2)
         builder.add_link(
             name, mass=mass, com=(0.0, 0.0, 0.5 * length), inertia=(inertia, inertia, 0.5 * mass * radius**2)
         )
-        builder.add_joint(name, "revolute", parent=parent, child=name, position=place, axis=axis)
+        builder.add_joint(name, "revolute", parent=parent, child=name, position=offset, axis=axis)
         builder.add_geometry(
             name, "capsule", size=(radius, 0.5 * length, 0.0), position=(0.0, 0.0, 0.5 * length), collides=False,
             rgba=(0.2, 0.42, 0.68, 1.0),

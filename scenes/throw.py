@@ -154,7 +154,7 @@ def build_settling(target: tuple[float, float], dtype: str = "float32", *, steps
     return build((*target, BALL_RADIUS), dtype, steps=steps, rolling_friction=ROLLING_FRICTION)
 
 
-def random_places(seed: int, count: int) -> np.ndarray:
+def random_positions(seed: int, count: int) -> np.ndarray:
     """Return random targets on the ground, x and y in the world frame [count, 2]; the same for the same seed."""
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)

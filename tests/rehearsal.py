@@ -147,7 +147,7 @@ def every_array(step: Any) -> Iterator[tuple[str, wp.array]]:
     for name, value in vars(step).items():
         fields = {name: value}
         if isinstance(value, list):
-            fields = {f"{name}.{place}": each for place, each in enumerate(value)}
+            fields = {f"{name}.{k}": each for k, each in enumerate(value)}
         elif hasattr(value, "_cls"):
             fields = {f"{name}.{field}": getattr(value, field) for field in value._cls.vars}
         yield from ((name, array) for name, array in fields.items() if isinstance(array, wp.array))

@@ -50,7 +50,7 @@ class Row:
         along: at the states of MuJoCo's motion: "velocity" (change in a step), "energy" (after it), "contact"
             (forces on geoms), "constraint", "actuator" and "passive" (generalised forces).
         sensors: likewise, by kind.
-        free: of motions that each engine computes by itself: "place" in m, the others as in ``along``.
+        free: of motions that each engine computes by itself: "position" in m, the others as in ``along``.
         free_sensors: of these motions, by kind.
         left_out: quantities that aren't compared, with reasons.
     """
@@ -97,12 +97,12 @@ def measure(path: Path, name: str, steps: int) -> Row:
     row = Row(label(name), peer.nv, integrator, touching, left_out=list(dict.fromkeys(found.left_out)))
     kinds = {each.name: each.kind for each in engine.model.sensors}
     row.along, row.sensors = compared(found, theirs, converged, motion.qvel[:-1], kinds)
-    places = [
+    distances = [
         max(farthest(peer, qpos, expected) for qpos, expected in zip(each.qpos, motion.qpos, strict=True))
         for each in (own, other)
     ]
     row.free, row.free_sensors = compared(free, theirs, free_other, motion.qvel[:-1], kinds)
-    row.free["place"] = Difference(places[0], None, places[1], 1.0)
+    row.free["position"] = Difference(distances[0], None, distances[1], 1.0)
     for difference in (*row.free.values(), *row.free_sensors.values()):
         difference.converged = None
     return row

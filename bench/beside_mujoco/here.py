@@ -134,7 +134,7 @@ class Engine:
         readings = sim.torch.rollout(simulator, q, qd, control=control, act=act, steps=1, sensors=sensors).readings
         assert readings is not None
         every = readings[0].numpy()
-        found = {name: every[:, place] for name, place in sensors.slices.items()}
+        found = {name: every[:, columns] for name, columns in sensors.slices.items()}
         return {name: each[:, [3, 0, 1, 2]] if each.shape[1] == 4 else each for name, each in found.items()}
 
     def _forces(

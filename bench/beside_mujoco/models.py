@@ -39,8 +39,8 @@ OF_ALL = ("E_POTENTIAL", "E_KINETIC")
 
 def label(path: str) -> str:
     """Return a short name of a file: "gymnasium ant"."""
-    place = Path(path)
-    return f"{place.parts[0]} {place.parent.name if place.stem == 'robot' else place.stem}"
+    position = Path(path)
+    return f"{position.parts[0]} {position.parent.name if position.stem == 'robot' else position.stem}"
 
 
 def with_sensors(path: Path, folder: Path, name: str) -> Path:
@@ -84,9 +84,9 @@ def _sensed(spec: mujoco.MjSpec, path: Path) -> str:
             continue
         own = range(model.body_geomadr[number], model.body_geomadr[number] + model.body_geomnum[number])
         largest = max(own, key=lambda geom: model.geom_rbound[geom], default=None)
-        place = [0.0] * 3 if largest is None else model.geom_pos[largest]
+        position = [0.0] * 3 if largest is None else model.geom_pos[largest]
         radius = SMALL if largest is None else ZONE * float(model.geom_rbound[largest])
-        site = body.add_site(name=f"{body.name} sensed", pos=place, size=[radius] * 3)
+        site = body.add_site(name=f"{body.name} sensed", pos=position, size=[radius] * 3)
         _add(spec, OF_BODIES, kinds.mjOBJ_XBODY, body.name)
         _add(spec, OF_SITES, kinds.mjOBJ_SITE, site.name)
     for each in spec.actuators:

@@ -31,8 +31,8 @@ BALANCE = """\
 minus MuJoCo's other forces, so that they include the differences of all of them."""
 FREE = """\
 Then each engine computes the whole motion by itself, with the settings of the file. The number in brackets is the
-difference between MuJoCo's motion and its own with {looser:g} times the tolerance. "Place" is the largest distance of
-any body from its position in MuJoCo. Motions diverge if they are chaotic or if contacts differ."""
+difference between MuJoCo's motion and its own with {looser:g} times the tolerance. "Position" is the largest distance
+of any body from its position in MuJoCo. Motions diverge if they are chaotic or if contacts differ."""
 LEFT = "Not compared, because the importer refuses or lacks it: {left}."
 
 
@@ -95,7 +95,7 @@ def free_table(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return a row per model: free motions."""
     lines = ["| model | position [m] | energy | constraints | contacts | sensors: most |", "|---|---|---|---|---|---|"]
     for row in rows:
-        cells = [beside(row["free"], name) for name in ("place", "energy", "constraint", "contact")]
+        cells = [beside(row["free"], name) for name in ("position", "energy", "constraint", "contact")]
         here, spread = (max(map(size, column(row["free_sensors"], name))) for name in ("here", "spread"))
         lines.append(f"| {' | '.join((row['name'], *cells, f'{number(here)} ({number(spread)})'))} |")
     return "\n".join(lines)

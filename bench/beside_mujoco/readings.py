@@ -103,7 +103,7 @@ def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
     return Readings(
         {name: np.array(values) for name, values in found.items()},
         np.array(contacts),
-        {peer.sensor(number).name: every[:, _place(peer, number)] for number in range(peer.nsensor)},
+        {peer.sensor(number).name: every[:, _columns(peer, number)] for number in range(peer.nsensor)},
         np.array(energies),
         np.array(qpos),
         np.array(qvel),
@@ -124,7 +124,7 @@ def energy_of_what_is_still(peer: mujoco.MjModel, data: mujoco.MjData) -> float:
     return -float(peer.body_mass[still] @ data.xipos[still] @ peer.opt.gravity)
 
 
-def _place(peer: mujoco.MjModel, number: int) -> slice:
+def _columns(peer: mujoco.MjModel, number: int) -> slice:
     return slice(peer.sensor_adr[number], peer.sensor_adr[number] + peer.sensor_dim[number])
 
 

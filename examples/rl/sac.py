@@ -94,18 +94,18 @@ class Replay:
     def add(self, rows: Batch) -> None:
         """Add transitions [n, ...], replacing the oldest once the capacity is reached."""
         count = len(next(iter(rows.values())))
-        places = (self._next + torch.arange(count)) % self.capacity
+        slots = (self._next + torch.arange(count)) % self.capacity
         for name, value in rows.items():
             if name not in self.rows:
                 self.rows[name] = value.new_zeros(self.capacity, *value.shape[1:])
-            self.rows[name][places] = value.detach()
+            self.rows[name][slots] = value.detach()
         self._next = (self._next + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         """Draw random transitions [count, ...]."""
-        places = torch.randint(self.size, (count,), generator=generator, device=generator.device)
-        return {name: value[places] for name, value in self.rows.items()}
+        slots = torch.randint(self.size, (count,), generator=generator, device=generator.device)
+        return {name: value[slots] for name, value in self.rows.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the whole state."""

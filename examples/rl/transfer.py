@@ -33,7 +33,7 @@ def here(policy: Actor, task: str, task_options: Mapping[str, Any], seed: int) -
     env = make(task, EPISODES, device="cpu", seed=seed, **task_options)
     observation, _ = env.reset()
     first = env.state.q[:, 0].clone()
-    returns, lengths, places = (torch.zeros(EPISODES) for _ in range(3))
+    returns, lengths, positions = (torch.zeros(EPISODES) for _ in range(3))
     running = torch.ones(EPISODES, dtype=torch.bool)
     while bool(running.any()):
         before = env.state.q[:, 0].clone()
@@ -42,9 +42,9 @@ def here(policy: Actor, task: str, task_options: Mapping[str, Any], seed: int) -
         lengths += running
         ended = terminated | truncated
         # An ended episode has the position of the previous step: the next episode has already begun.
-        places = torch.where(running, torch.where(ended, before, env.state.q[:, 0]), places)
+        positions = torch.where(running, torch.where(ended, before, env.state.q[:, 0]), positions)
         running &= ~ended
-    speed = (places - first) / (lengths * env.step_dt)
+    speed = (positions - first) / (lengths * env.step_dt)
     return {"return": returns.numpy(), "length": lengths.numpy(), "speed": speed.numpy()}
 
 
@@ -82,12 +82,12 @@ def main() -> None:
     policy, task, task_options = load_policy(options.policy)
     if task not in TASKS:
         raise ModelError(f"{options.policy}: '{task}' is not a task of gymnasium; train one of {', '.join(TASKS)}")
-    for place, figures in (
+    for engine, figures in (
         ("here", here(policy, task, task_options, options.seed)),
         ("MuJoCo", in_mujoco(policy, task, options.seed)),
     ):
         texts = [f"{name} {values.mean():.4g} ± {values.std():.2g}" for name, values in figures.items()]
-        print(f"{place:7} {', '.join(texts)} m/s")
+        print(f"{engine:7} {', '.join(texts)} m/s")
 
 
 if __name__ == "__main__":

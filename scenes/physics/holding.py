@@ -12,8 +12,8 @@ SEVERAL_SAGS = "several times the sag"
 
 def drift(motion: Motion) -> float:
     """Return the distance of the body that moves most from its initial position, at any time [m]."""
-    places = motion.q.reshape(len(motion.q), -1, 7)[..., :3]
-    return float(np.linalg.norm(places - places[0], axis=-1).max())
+    positions = motion.q.reshape(len(motion.q), -1, 7)[..., :3]
+    return float(np.linalg.norm(positions - positions[0], axis=-1).max())
 
 
 def heavy_on_light(ratio: float, bound: float) -> PhysicsScene:
@@ -65,8 +65,10 @@ def seams(speed: float, friction: float, seconds: float) -> PhysicsScene:
     """Build a box that slides over flush tiles."""
     builder = ModelBuilder()
     for number in range(-1, 10):
-        place = (float(number), 0.0, -0.1)
-        builder.add_geometry("world", "box", size=(0.5, 0.5, 0.1), position=place, surface=Surface(friction=friction))
+        position = (float(number), 0.0, -0.1)
+        builder.add_geometry(
+            "world", "box", size=(0.5, 0.5, 0.1), position=position, surface=Surface(friction=friction)
+        )
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.05))
     model = builder.finalize("float64")
     qd0 = np.zeros(model.nv)

@@ -21,8 +21,8 @@ def stack(boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240) -> Physic
     weight = boxes * G
 
     def drift(motion: Motion) -> float:
-        places = motion.q.reshape(len(motion.q), boxes, 7)[..., :3]
-        return float(np.linalg.norm(places - places[0], axis=-1).max())
+        positions = motion.q.reshape(len(motion.q), boxes, 7)[..., :3]
+        return float(np.linalg.norm(positions - positions[0], axis=-1).max())
 
     quantities = (
         Quantity("drift of a box", "m", 0.0, 1e-3, "tolerance for a standing stack", drift),
@@ -47,8 +47,8 @@ def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:
         # The first one leans over its lower edge.
         angle = LEAN if k == 0 else 0.0
         across, up = x - x * np.cos(angle) + z * np.sin(angle), x * np.sin(angle) + z * np.cos(angle)
-        place = (k * SPACING + across, 0.0, up)
-        builder.add_box(half_extents=DOMINO, mass=0.1, position=place, orientation=turn_about(1, angle))
+        position = (k * SPACING + across, 0.0, up)
+        builder.add_box(half_extents=DOMINO, mass=0.1, position=position, orientation=turn_about(1, angle))
     model = builder.finalize("float64")
     # Each ends up leaning on the foot of the next one, the last one flat on the ground.
     flat = Quantity("tilt of the last", "rad", 0.5 * np.pi, 1e-3, "it lies flat", lambda m: float(tilts(m)[-1, -1]))

@@ -27,7 +27,7 @@ def test_rounding_is_all_that_differs(name):
     apart = {key: each.converged for key, each in {**row.along, **row.sensors}.items()}
     assert max(apart.values()) < ROUNDING, apart
     assert max(apart.values()) > 0.0, "they are two engines"
-    assert row.free["place"].here < 1e-9  # metres; MuJoCo's tolerance may show
+    assert row.free["position"].here < 1e-9  # metres; MuJoCo's tolerance may show
 
 
 def test_what_a_medium_hides_is_found_by_balance():
@@ -51,11 +51,11 @@ def test_page():
         3,
         along={"energy": small, "constraint": small, "velocity": small},
         sensors={"gyro": small, "touch": Difference(0.0, 0.0, 0.0, 1.0)},
-        free={"place": free, "energy": free},
+        free={"position": free, "energy": free},
         free_sensors={"gyro": free},
         left_out=["Simulator: sensor 'x' can't measure the force of tendon 't' on its link"],
     )
-    assert row.record["free"]["place"] == {**asdict(free), "here": None}
+    assert row.record["free"]["position"] == {**asdict(free), "here": None}
     text = page.section({"steps": 1000, "rows": [row.record]})
     assert "| a b¹² | 7 | 3 | 3e-15 | 3e-15 | - | - | 3e-15 gyro | 2e-9 |" in text
     assert "| gyro | 1 | 3e-15 | 3e-15 | a b |" in text

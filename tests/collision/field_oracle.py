@@ -27,15 +27,15 @@ POLE = (-0.2817, -0.3672, -0.8864)  # tangents turn fast near this normal alone
 BOTH_SIDES = ((0, 1, 2), (0, 2, 1))
 
 
-def over_surface(triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
+def over_surface(triangles: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Vertical distance of places [worlds, 3] over the surface [worlds, triangles, 3, 3]."""
     a, edges = triangles[:, :, 0], triangles[:, :, 1:] - triangles[:, :, :1]
     across = edges[..., :2].swapaxes(-1, -2)
-    offset = places[:, None] - a
+    offset = points[:, None] - a
     weights = np.linalg.solve(across, offset[..., :2, None])[..., 0]
     inside = (weights.min(-1) >= 0.0) & (weights.sum(-1) <= 1.0)
     rise = offset[..., 2] - np.einsum("wtk,wtk->wt", weights, edges[..., 2])
-    return rise[np.arange(len(places)), inside.argmax(1)]
+    return rise[np.arange(len(points)), inside.argmax(1)]
 
 
 def least_distance(out: dict[str, np.ndarray]) -> np.ndarray:
@@ -102,17 +102,17 @@ def coal_shape(bench: FieldBench, world: int) -> tuple[coal.ShapeBase, float]:
 
 
 def coal_distance(
-    bench: FieldBench, world: int, triangles: np.ndarray, place: np.ndarray, turn: np.ndarray
+    bench: FieldBench, world: int, triangles: np.ndarray, position: np.ndarray, turn: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Least signed distance of a body and any triangle near it, and the normal there."""
     shape, radius = coal_shape(bench, world)
     reach = radius + MARGIN
     low, high = triangles.min(axis=1), triangles.max(axis=1)
-    near = triangles[((low < place + reach) & (high > place - reach)).all(axis=1)]
+    near = triangles[((low < position + reach) & (high > position - reach)).all(axis=1)]
     request = coal.DistanceRequest()
     request.gjk_tolerance = request.epa_tolerance = 1e-9
     request.gjk_max_iterations = request.epa_max_iterations = 5000
-    pose, here = coal.Transform3s(turn, place), coal.Transform3s.Identity()
+    pose, here = coal.Transform3s(turn, position), coal.Transform3s.Identity()
     least, normal = np.inf, np.zeros(3)
     for triangle in near:
         result = coal.DistanceResult()
@@ -173,13 +173,13 @@ def well_crossed(bench: FieldBench, slots: Slots) -> np.ndarray:
 def steady_rims(bench: FieldBench, slots: Slots, out: dict[str, np.ndarray]) -> np.ndarray:
     """Which contacts of a cylinder aren't those of a rim point that turns fast about its disc."""
     _, part, _ = kinds_and_parts(bench, slots)
-    place, turn = bench.in_field()
+    position, turn = bench.in_field()
     radius, half = bench.values["geometry_size"][:, 0, :2].T
     axis, up = turn[:, :, 2], -bench.to_field(out["frame"][:, :, 0], vectors=True)
     on_body = bench.to_field(out["point"]) + 0.5 * out["distance"][..., None] * up
     upright = (part < FIRST_DISC) & (sine_between(up, axis) < 0.2)
     end = 2 * (part - FIRST_RIM >> 1) - 1
-    outward = (on_body - place - end[..., None] * half[:, None] * axis) / radius[:, None]
+    outward = (on_body - position - end[..., None] * half[:, None] * axis) / radius[:, None]
     tangent, edge = np.cross(axis, outward), field_edges(bench, slots)
     across = tangent - (tangent * edge).sum(-1, keepdims=True) * edge
     # By how much the squared distance from the line bends along the rim, over its radius.
@@ -192,7 +192,7 @@ def steady_rims(bench: FieldBench, slots: Slots, out: dict[str, np.ndarray]) -> 
 
 
 def resting(
-    kind: int, size: tuple[float, ...], turn: Rotation, place: tuple[float, ...], heights: np.ndarray, **options
+    kind: int, size: tuple[float, ...], turn: Rotation, position: tuple[float, ...], heights: np.ndarray, **options
 ):
     """Parts and kinds of element, distances and points of one body over a field of 0.1 m cells."""
     mesh = pebble() if kind == CONVEX else None
@@ -200,7 +200,7 @@ def resting(
     rows, columns = heights.shape
     bench.values["geometry_size"][0] = size, (0.05 * (columns - 1), 0.05 * (rows - 1), 1.0)
     bench.values["height"][0] = heights.ravel()
-    bench.values["pose"][0, 0] = *place, *turn.as_quat()
+    bench.values["pose"][0, 0] = *position, *turn.as_quat()
     slots = bench.detect(0.01)
     count = slots.count.numpy()[0]
     out = {name: value[:count, 0] for name, value in bench.evaluate(slots).items()}

@@ -45,18 +45,18 @@ class MeshBench(FieldBench):
         vertices = triangles.vertices.numpy()
         return (vertices[end] - vertices[start]) * self.values["geometry_size"][:, 1]
 
-    def signed_distance(self, places: np.ndarray) -> np.ndarray:
+    def signed_distance(self, points: np.ndarray) -> np.ndarray:
         """Of places [worlds, 3] in the frame of a closed mesh, negative inside."""
         triangles = self.surface()
         worlds, count = triangles.shape[:2]
-        nearest = trimesh.triangles.closest_point(triangles.reshape(-1, 3, 3), np.repeat(places, count, axis=0))
-        distance = np.linalg.norm(nearest.reshape(worlds, count, 3) - places[:, None], axis=2).min(axis=1)
-        return np.where(winding_number(triangles, places) > 0.5, -distance, distance)
+        nearest = trimesh.triangles.closest_point(triangles.reshape(-1, 3, 3), np.repeat(points, count, axis=0))
+        distance = np.linalg.norm(nearest.reshape(worlds, count, 3) - points[:, None], axis=2).min(axis=1)
+        return np.where(winding_number(triangles, points) > 0.5, -distance, distance)
 
 
-def winding_number(triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
+def winding_number(triangles: np.ndarray, points: np.ndarray) -> np.ndarray:
     """How often closed surfaces [worlds, triangles, 3, 3] go around places [worlds, 3] (Van Oosterom 1983)."""
-    a, b, c = np.moveaxis(triangles - places[:, None, None], 2, 0)
+    a, b, c = np.moveaxis(triangles - points[:, None, None], 2, 0)
     la, lb, lc = (np.linalg.norm(x, axis=2) for x in (a, b, c))
     ab, bc, ca = ((x * y).sum(2) for x, y in ((a, b), (b, c), (c, a)))
     volume = (a * np.cross(b, c)).sum(2)

@@ -37,7 +37,7 @@ def coal_shape(bench: Bench, geometry: int, world: int):
     return coal.Convex(points, triangles)
 
 
-def coal_places(poses: tuple[np.ndarray, ...]) -> list[list]:
+def coal_poses(poses: tuple[np.ndarray, ...]) -> list[list]:
     """The poses of both geometries in each world [worlds][2]."""
     turns = [Rotation.from_quat(pose[:, 3:]).as_matrix() for pose in poses]
     return [
@@ -54,10 +54,10 @@ def coal_distances(
     request.gjk_tolerance = request.epa_tolerance = tolerance
     request.gjk_max_iterations = request.epa_max_iterations = 5000
     found = []
-    for world, (place_a, place_b) in enumerate(coal_places(poses)):
+    for world, (pose_a, pose_b) in enumerate(coal_poses(poses)):
         a, b = (coal_shape(bench, geometry, world) for geometry in range(2))
         result.clear()
-        coal.distance(a, place_a, b, place_b, request, result)
+        coal.distance(a, pose_a, b, pose_b, request, result)
         middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
         found.append((result.min_distance, result.normal.copy(), middle))
     distance, normal, middle = (np.array(column) for column in zip(*found, strict=True))
@@ -104,8 +104,8 @@ def depth_outside(bench: Bench, geometry: int, pose: np.ndarray, points: np.ndar
     if kind == SPHERE:
         return np.linalg.norm(local, axis=1) - size[:, 0]
     if kind == CAPSULE:
-        place = np.clip(local[:, 2], -size[:, 1], size[:, 1])
-        return np.linalg.norm(local - place[:, None] * (0.0, 0.0, 1.0), axis=1) - size[:, 0]
+        coordinate = np.clip(local[:, 2], -size[:, 1], size[:, 1])
+        return np.linalg.norm(local - coordinate[:, None] * (0.0, 0.0, 1.0), axis=1) - size[:, 0]
     if kind == CYLINDER:
         return np.maximum(np.hypot(local[:, 0], local[:, 1]) - size[:, 0], np.abs(local[:, 2]) - size[:, 1])
     if kind == BOX:

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.model.hulls import hull_faces
 from tests.collision.harness import Bench, hull_mesh
-from tests.collision.oracle import NAMES, coal_places, coal_shape, depth_outside
+from tests.collision.oracle import NAMES, coal_poses, coal_shape, depth_outside
 from tests.collision.test_manifolds import prism
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE
 
@@ -84,8 +84,8 @@ def beyond(patch: np.ndarray, points: np.ndarray) -> float:
     """How far the farthest of some points is outside a patch [n, 2]."""
     if len(patch) == 2:
         along = patch[1] - patch[0]
-        place = np.clip((points - patch[0]) @ along / (along @ along), 0.0, 1.0)
-        return np.linalg.norm(points - patch[0] - place[:, None] * along, axis=1).max()
+        along_line = np.clip((points - patch[0]) @ along / (along @ along), 0.0, 1.0)
+        return np.linalg.norm(points - patch[0] - along_line[:, None] * along, axis=1).max()
     edges = np.roll(patch, -1, axis=0) - patch
     length = np.linalg.norm(edges, axis=1)
     outward = np.stack([edges[:, 1], -edges[:, 0]], axis=1)[length > 1e-9] / length[length > 1e-9, None]
@@ -142,8 +142,8 @@ class Flat:
         seen = [range(count) for count in slots.count.numpy()]
         self.distance = [out["distance"][there, world] for world, there in enumerate(seen)]
         self.normal = [self.base[world].inv().apply(out["frame"][there, world, 0]) for world, there in enumerate(seen)]
-        self.places = [out["point"][there, world] for world, there in enumerate(seen)]
-        self.points = [self.base[world].inv().apply(places)[:, :2] for world, places in enumerate(self.places)]
+        self.contacts = [out["point"][there, world] for world, there in enumerate(seen)]
+        self.points = [self.base[world].inv().apply(contacts)[:, :2] for world, contacts in enumerate(self.contacts)]
 
     def put_together(self, world: int, rng: np.random.Generator) -> np.ndarray:
         """Place both shapes in a world; the patch."""
@@ -168,14 +168,14 @@ class Flat:
     def coal_patch(self, world: int) -> np.ndarray:
         """Corners of coal's patch [n, 2]."""
         shapes = [coal_shape(self.bench, geometry, world) for geometry in range(2)]
-        places = coal_places(self.poses)[world]
+        poses = coal_poses(self.poses)[world]
         request, result = coal.CollisionRequest(), coal.CollisionResult()
         request.num_max_contacts = 1
         request.gjk_tolerance = request.epa_tolerance = 1e-9
-        coal.collide(shapes[0], places[0], shapes[1], places[1], request, result)
+        coal.collide(shapes[0], poses[0], shapes[1], poses[1], request, result)
         patch_request, patch_result = coal.ContactPatchRequest(), coal.ContactPatchResult()
         patch_request.setNumSamplesCurvedShapes(SAMPLES)
-        coal.computeContactPatch(shapes[0], places[0], shapes[1], places[1], result, patch_request, patch_result)
+        coal.computeContactPatch(shapes[0], poses[0], shapes[1], poses[1], result, patch_request, patch_result)
         patch = patch_result.getContactPatch(0)
         points = np.array([patch.getPoint(k) for k in range(patch.size())])
         return self.base[world].inv().apply(points)[:, :2]
@@ -184,10 +184,10 @@ class Flat:
         """Whether half the distance to either side of every contact are the surfaces, by their equations."""
         normal = self.base[world].apply((0.0, 0.0, 1.0))
         outside = []
-        for place in self.places[world]:
+        for point in self.contacts[world]:
             for geometry, side in ((0, 0.5), (1, -0.5)):
                 points = self.poses[geometry][:, :3].copy()
-                points[world] = place + side * self.depth[world] * normal
+                points[world] = point + side * self.depth[world] * normal
                 outside.append(depth_outside(self.bench, geometry, self.poses[geometry], points)[world])
         return bool(np.abs(outside).max() < 1e-9)
 

@@ -78,16 +78,16 @@ def parallel_lines(types: tuple[int, int], gaps: tuple[float, ...], seed: int = 
     base = Rotation.random(worlds, rng=rng)
     gap = rng.choice(gaps, worlds)
     half = []
-    places = []
+    positions = []
     for shape, kind in enumerate(types):
-        place, angle, length = line_of(kind, size[:, shape], off, rng)
+        position, angle, length = line_of(kind, size[:, shape], off, rng)
         half.append(length)
         # Outwards is +x for a and -x for b; some stand on their heads.
         turn = Rotation.from_rotvec(np.outer(np.pi * shape - angle, (0.0, 0.0, 1.0)))
         upright = rng.random(worlds) < 0.5
         heads = Rotation.from_rotvec(np.outer(np.where(upright, 0.0, np.pi), (1.0, 0.0, 0.0)))
         turn = heads * turn
-        places.append(-turn.apply(place))
+        positions.append(-turn.apply(position))
         if kind == BOX:
             # Which of the twelve edges it is.
             other = Rotation.create_group("O")[rng.integers(24, size=worlds)]
@@ -95,9 +95,9 @@ def parallel_lines(types: tuple[int, int], gaps: tuple[float, ...], seed: int = 
             turn = turn * other.inv()
         bench.values["pose"][shape, :, 3:] = (base * turn).as_quat()
     shift = rng.uniform(-0.9, 0.9, worlds) * (half[0] + half[1]) * (0.0 if same else 1.0)
-    places[1] = places[1] + np.stack([gap, 0.0 * gap, shift], axis=1)
+    positions[1] = positions[1] + np.stack([gap, 0.0 * gap, shift], axis=1)
     for shape in range(2):
-        bench.values["pose"][shape, :, :3] = base.apply(places[shape])
+        bench.values["pose"][shape, :, :3] = base.apply(positions[shape])
     bench.values["geometry_size"] = size
     normal, along = base.apply((1.0, 0.0, 0.0)), base.apply((0.0, 0.0, 1.0))
     origin = np.zeros((worlds, 3))

@@ -193,8 +193,8 @@ def test_faces_of_round_and_thin_hulls_enclose_them(away):
         mesh = convex_hull(points + away)
         extent = np.ptp(mesh.vertices, axis=0).max()
         for face in hull_faces(mesh.vertices, mesh.faces):
-            place = mesh.vertices[face] - mesh.vertices[face[0]]
-            normal = np.cross(place, np.roll(place, -1, axis=0)).sum(axis=0)
+            position = mesh.vertices[face] - mesh.vertices[face[0]]
+            normal = np.cross(position, np.roll(position, -1, axis=0)).sum(axis=0)
             normal /= np.linalg.norm(normal)
             assert ((mesh.vertices - mesh.vertices[face[0]]) @ normal < 1e-5 * extent + 1e-9 * away).all()
 

@@ -45,7 +45,7 @@ def closest_by_bisection(y: np.ndarray, r: np.ndarray) -> np.ndarray:
     return r**2 * y / (rest + high[:, None])
 
 
-def places(count: int) -> tuple[np.ndarray, np.ndarray]:
+def random_points(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Places outside, on and inside ellipsoids from balls to plates and needles [count, 3], semi-axes [count, 3]."""
     rng = np.random.default_rng(8)
     semi_axes = 0.3 * 10.0 ** rng.uniform(-2.0, 0.0, (count, 3))
@@ -59,7 +59,7 @@ def places(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_closest_point_to_a_millionth_of_a_micrometre_everywhere():
-    y, r = places(10_000)
+    y, r = random_points(10_000)
     bench = bench_at(y, r)
     out = bench.evaluate(bench.detect(100.0))
     x = closest_by_bisection(y, r)
@@ -77,7 +77,7 @@ def test_closest_point_to_a_millionth_of_a_micrometre_everywhere():
 
 
 def test_single_precision_keeps_its_digits():
-    y, r = places(10_000)
+    y, r = random_points(10_000)
     exact, single = (bench_at(y, r, dtype) for dtype in ("float64", "float32"))
     expected, found = (bench.evaluate(bench.detect(100.0))["distance"][0] for bench in (exact, single))
     # Rounding of the poses, a metre from the world's origin, is a few 1e-7.

@@ -93,7 +93,7 @@ def test_every_contact_is_a_local_minimum_of_the_distance(spheres):
     centre, _ = bench.in_field()
     radius = bench.values["geometry_size"][:, 0, 0]
     inward = bench.to_field(out["frame"][:, :, 0], vectors=True)
-    place = centre + (out["distance"] + radius)[:, :, None] * inward
+    position = centre + (out["distance"] + radius)[:, :, None] * inward
     triangles = bench.surface()
     _, _, active = kinds_and_parts(bench, slots)
     worlds, count = bench.num_worlds, triangles.shape[1]
@@ -102,7 +102,7 @@ def test_every_contact_is_a_local_minimum_of_the_distance(spheres):
         chosen = np.flatnonzero(active[slot] & (rise > 0.0))
         for dx, dy in around:
             p = np.zeros((worlds, 3))
-            p[chosen] = place[slot, chosen] + (dx, dy, 0.0)
+            p[chosen] = position[slot, chosen] + (dx, dy, 0.0)
             p[chosen, 2] -= over_surface(triangles[chosen], p[chosen])
             size = bench.values["geometry_size"][chosen, 1, :2]
             within = (np.abs(p[chosen, :2]) < size).all(axis=1)
@@ -135,24 +135,26 @@ class Compared:
 def compared(kind: int, worlds: int, seed: int, touching: bool = False) -> Compared:
     """If ``touching``, half of the bodies that are apart are brought near, to gaps of 1e-9 m to 1e-4 m."""
     bench = random_field_bench(kind, worlds, seed=seed, grid=(4, 5))
-    triangles, (place, turn) = bench.surface(), bench.in_field()
+    triangles, (position, turn) = bench.surface(), bench.in_field()
     expected, normal = np.empty(worlds), np.empty((worlds, 3))
 
     def ask_coal(chosen: np.ndarray) -> None:
         for w in chosen:
-            expected[w], normal[w] = coal_distance(bench, w, triangles[w], place[w], turn[w])
+            expected[w], normal[w] = coal_distance(bench, w, triangles[w], position[w], turn[w])
 
     ask_coal(np.arange(worlds))
     if touching:
-        moved = np.flatnonzero((over_surface(triangles, place) > 0.0) & (expected > 1e-4) & np.isfinite(expected))[::2]
+        moved = np.flatnonzero((over_surface(triangles, position) > 0.0) & (expected > 1e-4) & np.isfinite(expected))[
+            ::2
+        ]
         gap = 10.0 ** np.random.default_rng(seed).uniform(-9.0, -4.0, len(moved))
         move = np.zeros((worlds, 3))
         move[moved] = (expected[moved] - gap)[:, None] * normal[moved]
         bench.values["pose"][0, :, :3] += Rotation.from_quat(bench.world_poses()[1][:, 3:]).apply(move)
-        place, turn = bench.in_field()
+        position, turn = bench.in_field()
         ask_coal(moved)
     slots = bench.detect(MARGIN)
-    above = over_surface(triangles, place) > 0.0
+    above = over_surface(triangles, position) > 0.0
     return Compared(bench, slots, bench.evaluate(slots), expected, normal, above)
 
 
@@ -222,12 +224,12 @@ PART_KINDS[CONVEX] = PART_KINDS[BOX]
 def test_outside_the_field_nothing_is_supported():
     heights = np.zeros((3, 3))
     for x, count in ((0.0, 1), (0.1, 1), (0.104, 1), (0.16, 0), (1e12, 0), (-1e30, 0)):
-        place = (x, 0.02, 0.05)
-        assert len(resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), place, heights)[0]) == count
+        position = (x, 0.02, 0.05)
+        assert len(resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), position, heights)[0]) == count
     # Half over the border a box stands on two corners and, where the border crosses its edges, on that.
     for x, count in ((0.0, 4), (0.1, 4), (0.16, 0), (1e12, 0)):
-        place = (x, 0.0, 0.05)
-        assert len(resting(BOX, (0.05, 0.05, 0.05), Rotation.identity(), place, heights)[0]) == count
+        position = (x, 0.0, 0.05)
+        assert len(resting(BOX, (0.05, 0.05, 0.05), Rotation.identity(), position, heights)[0]) == count
     # The border bears from above, never from below.
     assert resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), (0.13, 0.02, -0.03), heights)[0] == []
 
@@ -247,10 +249,10 @@ def test_numbers_stay_finite_on_edges_and_points(kind, dtype):
     """Centres, ends, corners and edges exactly on the surface's points, edges and triangles."""
     heights = np.zeros((3, 3))
     heights[1, 1] = 0.1
-    for place in ((0.0, 0.0, 0.1), (0.05, 0.0, 0.05), (-0.1, 0.0, 0.0), (0.0, 0.0, 0.0), (0.03, 0.04, 0.02)):
+    for position in ((0.0, 0.0, 0.1), (0.05, 0.0, 0.05), (-0.1, 0.0, 0.0), (0.0, 0.0, 0.0), (0.03, 0.04, 0.02)):
         for size in ((0.05, 0.05, 0.05), (0.0, 0.1, 0.0), (0.0, 0.0, 0.0)):
             for turn in (Rotation.identity(), Rotation.from_euler("x", np.pi / 2.0)):
-                _, out, bench, slots = resting(kind, size, turn, place, heights, dtype=dtype)
+                _, out, bench, slots = resting(kind, size, turn, position, heights, dtype=dtype)
                 for name in OUTPUTS:
                     assert np.isfinite(out[name]).all()
                     gradient = bench.gradient(slots, {name: np.ones((4, 1, *out[name].shape[1:]))})

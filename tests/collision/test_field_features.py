@@ -110,8 +110,8 @@ def test_sharp_features_apart_from_a_peak_or_ridge(kind, turn, point, parts, ele
     heights = np.zeros((5, 5))
     heights[2 if element == POINT else slice(None), 2] = 0.08
     away = np.array((np.sin(side), 0.0, np.cos(side)))
-    place = np.array((0.0, 0.0, 0.08)) + 0.005 * away - turn.apply(0.05 * np.array(point))
-    features, out, bench, slots = resting(kind, (0.05,) * 3, turn, place, heights)
+    position = np.array((0.0, 0.0, 0.08)) + 0.005 * away - turn.apply(0.05 * np.array(point))
+    features, out, bench, slots = resting(kind, (0.05,) * 3, turn, position, heights)
     np.testing.assert_allclose(out["distance"].min(), 0.005, rtol=0.0, atol=1e-12)
     nearest = out["distance"].argmin()
     np.testing.assert_allclose(out["frame"][nearest, 0], -away, rtol=0.0, atol=1e-9)
@@ -136,10 +136,10 @@ def test_cylinder_on_a_platform_stands_on_it(yaw, dtype):
     """With a point of the field on its axis, and though cliffs of the platform reach to its disc."""
     heights = np.zeros((5, 5))
     heights[1:4, 1:4] = 0.1
-    for place in ((0.0, 0.0), (0.05, 0.05), (0.0, 0.08)):
+    for position in ((0.0, 0.0), (0.05, 0.05), (0.0, 0.08)):
         for lift in (0.0, 1e-9, -1e-9):
             turn = Rotation.from_euler("z", yaw)
-            _, out, _, _ = resting(CYLINDER, (0.09, 0.1, 0.0), turn, (*place, 0.2 + lift), heights, dtype=dtype)
+            _, out, _, _ = resting(CYLINDER, (0.09, 0.1, 0.0), turn, (*position, 0.2 + lift), heights, dtype=dtype)
             np.testing.assert_allclose(out["distance"], lift, rtol=0.0, atol=1e-12 if dtype == "float64" else 3e-8)
             np.testing.assert_allclose(out["frame"][:, 0], [(0.0, 0.0, -1.0)] * len(out["distance"]), atol=1e-6)
             assert len(out["distance"]) >= 3
@@ -158,10 +158,10 @@ def test_bodies_aligned_with_steps_against_coal(kind):
     v["pose"][0, :, :2] = 0.025 * rng.integers(-8, 9, (worlds, 2))
     v["pose"][0, :, 2] = 0.025 * rng.integers(2, 16, worlds)
     v["pose"][0, :, 3:] = Rotation.from_euler("xyz", angle, degrees=True).as_quat()
-    triangles, (place, turn) = bench.surface(), bench.in_field()
-    expected = np.array([coal_distance(bench, w, triangles[w], place[w], turn[w])[0] for w in range(worlds)])
+    triangles, (position, turn) = bench.surface(), bench.in_field()
+    expected = np.array([coal_distance(bench, w, triangles[w], position[w], turn[w])[0] for w in range(worlds)])
     found = least_distance(bench.evaluate(bench.detect(MARGIN)))
-    above = over_surface(triangles, place) > 1e-9
+    above = over_surface(triangles, position) > 1e-9
     apart, overlap = above & (expected > 1e-6) & (expected < MARGIN - 1e-6), above & (expected < -1e-6)
     assert min(apart.sum(), overlap.sum()) > 200
     np.testing.assert_allclose(found[apart], expected[apart], rtol=0.0, atol=1e-6)
@@ -188,8 +188,8 @@ def test_ball_in_a_groove_touches_both_sides():
     heights = np.full((5, 5), 0.05)
     heights[:, 2] = 0.0
     radius = 0.03
-    place = (0.0, 0.02, radius * np.sqrt(5.0) / 2.0 - 1e-3)
-    features, out, _, _ = resting(SPHERE, (radius, 0.0, 0.0), Rotation.identity(), place, heights)
+    position = (0.0, 0.02, radius * np.sqrt(5.0) / 2.0 - 1e-3)
+    features, out, _, _ = resting(SPHERE, (radius, 0.0, 0.0), Rotation.identity(), position, heights)
     assert [kind <= UPPER_TRIANGLE for _, kind in features] == [True, True]
     np.testing.assert_allclose(out["distance"], -1e-3 * 2.0 / np.sqrt(5.0), atol=1e-15)
 
@@ -199,6 +199,6 @@ def test_ball_with_its_centre_on_the_surface_is_pushed_out():
     heights = np.zeros((5, 5))
     heights[2, 2] = 0.1
     for x, y in ((0.05, 0.02), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.03, 0.03), (0.0, 0.0), (0.1, 0.0)):
-        place = (x, y, 0.1 - max(x, y))
-        _, out, _, _ = resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), place, heights)
+        position = (x, y, 0.1 - max(x, y))
+        _, out, _, _ = resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), position, heights)
         np.testing.assert_allclose(out["distance"].min(), -0.05, rtol=0.0, atol=1e-15)

@@ -73,11 +73,11 @@ def test_every_family_of_pairs_at_once(monkeypatch):
     corners = np.array([[-0.4, -0.4, 0.02], [0.4, -0.4, 0.02], [0.4, 0.4, 0.02], [-0.4, 0.4, 0.02]])
     builder.add_static_mesh(corners, np.array([[0, 1, 2], [0, 2, 3]]), position=(1.0, 0.0, 0.0))
     for number in range(24):
-        place = number // 8 - 1.0, 0.19 * (number % 4) - 0.3, 0.118 + 0.19 * (number // 4 % 2)
+        position = number // 8 - 1.0, 0.19 * (number % 4) - 0.3, 0.118 + 0.19 * (number // 4 % 2)
         if number % 2:
-            builder.add_sphere(radius=0.1, mass=1.0, position=place)
+            builder.add_sphere(radius=0.1, mass=1.0, position=position)
         else:
-            builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=place)
+            builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=position)
     model = builder.finalize("float64")
     listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
     for simulator in (listed, grid):
@@ -159,7 +159,7 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
     monkeypatch.setattr(collision, "MOST_LISTED", 0)
     simulator = sim.Simulator(model, DT, 1, "cpu", sim.HardContact(warm_start=True))
     state = simulator.state(model.q0, speed.ravel())
-    places: dict[tuple[int, int], set[int]] = {}
+    indices: dict[tuple[int, int], set[int]] = {}
     for _ in range(20):
         state = simulator.step(state)
         step = simulator.engine.shards[0].step
@@ -168,9 +168,9 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
         between = list(zip(step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs], strict=True))
         keys = state.impulses.key.numpy()[0]
         assert sorted(between) == sorted(map(tuple, keys[keys[:, 0] == CONTACT, 1:3].tolist()))
-        for pair, place in zip(between, pairs, strict=True):
-            places.setdefault(pair, set()).add(int(place))
-    assert sum(len(each) > 1 for each in places.values()) > 20
+        for pair, index in zip(between, pairs, strict=True):
+            indices.setdefault(pair, set()).add(int(index))
+    assert sum(len(each) > 1 for each in indices.values()) > 20
 
 
 def test_other_solvers_list_all_pairs():

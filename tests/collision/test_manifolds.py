@@ -14,7 +14,7 @@ from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
 SQUARE = np.array([(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)])
 
 
-def place(bench: Bench, geometry: int, position, rotation: Rotation | None = None) -> None:
+def set_pose(bench: Bench, geometry: int, position, rotation: Rotation | None = None) -> None:
     """Put a geometry's link at a position in all worlds, relative to the world as its tree's origin is zero."""
     q = (rotation or Rotation.identity()).as_quat()
     bench.values["pose"][bench.model.geometries[geometry].link] = np.concatenate([position, q])
@@ -23,7 +23,7 @@ def place(bench: Bench, geometry: int, position, rotation: Rotation | None = Non
 def box_on_plane(rotation: Rotation, height: float, half_extents=(0.3, 0.2, 0.1)) -> Bench:
     bench = Bench((PLANE, BOX), 1, fixed=0)
     bench.values["geometry_size"][:, 1] = half_extents
-    place(bench, 1, (0.5, -0.4, height), rotation)
+    set_pose(bench, 1, (0.5, -0.4, height), rotation)
     return bench
 
 
@@ -81,7 +81,7 @@ def test_deepest_corner_is_always_among_those_of_box():
 def test_capsule_lying_on_plane_gives_both_ends():
     bench = Bench((PLANE, CAPSULE), 1, fixed=0)
     bench.values["geometry_size"][:, 1] = (0.1, 0.4, 0.0)
-    place(bench, 1, (0.0, 0.0, 0.099), Rotation.from_euler("y", 90.0, True))
+    set_pose(bench, 1, (0.0, 0.0, 0.099), Rotation.from_euler("y", 90.0, True))
     slots = bench.detect(0.01)
     out = bench.evaluate(slots)
     assert slots.features(0) == [1, 2]
@@ -92,7 +92,7 @@ def test_capsule_lying_on_plane_gives_both_ends():
 def test_tilted_capsule_gives_only_end_within_margin():
     bench = Bench((PLANE, CAPSULE), 1, fixed=0)
     bench.values["geometry_size"][:, 1] = (0.1, 0.4, 0.0)
-    place(bench, 1, (0.0, 0.0, 0.3), Rotation.from_euler("y", 120.0, True))
+    set_pose(bench, 1, (0.0, 0.0, 0.3), Rotation.from_euler("y", 120.0, True))
     assert bench.detect(0.05).features(0) == [2]
 
 
@@ -103,8 +103,8 @@ def parallel_capsules(shift: float, tilt: float = 0.0, flip: bool = False, halve
     bench.values["geometry_size"][:, 1] = (0.05, halves[1], 0.0)
     along_x = Rotation.from_euler("y", 90.0, True)
     turned = Rotation.from_euler("y", tilt + (np.pi if flip else 0.0)) * along_x
-    place(bench, 0, (0.0, 0.0, 0.0), along_x)
-    place(bench, 1, (shift, 0.0, 0.149), turned)
+    set_pose(bench, 0, (0.0, 0.0, 0.0), along_x)
+    set_pose(bench, 1, (shift, 0.0, 0.149), turned)
     return bench
 
 
@@ -157,7 +157,7 @@ def prism(sides: int) -> np.ndarray:
 def prism_on_plane(sides: int, tilt: Rotation | None = None) -> Bench:
     bench = Bench((PLANE, CONVEX), 1, fixed=0, mesh=hull_mesh(prism(sides)))
     bench.values["geometry_size"][:, 1] = (0.2, 0.2, 0.3)
-    place(bench, 1, (0.0, 0.0, 0.299), tilt)
+    set_pose(bench, 1, (0.0, 0.0, 0.299), tilt)
     return bench
 
 
@@ -205,7 +205,7 @@ def test_hull_with_bevelled_edges_lies_on_its_face(tilt):
     """The corners of the face, not those of the bevels around it, which are farther out and within the margin too."""
     rims = [np.column_stack([SQUARE * half, np.full(4, z)]) for half, z in ((0.19, -0.1), (0.2, -0.09), (0.2, 0.1))]
     bench = Bench((PLANE, CONVEX), 1, fixed=0, mesh=hull_mesh(np.concatenate(rims)))
-    place(bench, 1, (0.0, 0.0, 0.099), Rotation.from_rotvec((0.6 * tilt, 0.8 * tilt, 0.0)))
+    set_pose(bench, 1, (0.0, 0.0, 0.099), Rotation.from_rotvec((0.6 * tilt, 0.8 * tilt, 0.0)))
     slots = bench.detect(0.02)
     points = bench.evaluate(slots)["point"][:, 0]
     assert slots.count.numpy()[0] == 4
@@ -220,7 +220,7 @@ def test_collinear_vertices_within_margin_are_cut_down_to_the_outer_two():
         ]
     )
     bench = Bench((PLANE, CONVEX), 1, fixed=0, mesh=hull_mesh(points))
-    place(bench, 1, (0.0, 0.0, 0.99))
+    set_pose(bench, 1, (0.0, 0.0, 0.99))
     slots = bench.detect(0.05)
     out = bench.evaluate(slots)
     x = out["point"][: slots.count.numpy()[0], 0, 0]

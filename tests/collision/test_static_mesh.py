@@ -40,12 +40,12 @@ def test_distances_are_those_of_coal(kind, ground):
     """Apart the least distance is exact, and negative where a body overlaps a triangle: thin walls have two sides."""
     bench = random_mesh_bench(kind, ground(), WORLDS, seed=kind, size=0.15)
     found = least_distance(bench.evaluate(bench.detect(MARGIN)))
-    triangles, (place, turn) = bench.surface(), bench.in_field()
-    outside = bench.signed_distance(place)
+    triangles, (position, turn) = bench.surface(), bench.in_field()
+    outside = bench.signed_distance(position)
     if kind == SPHERE:
         expected = outside - bench.values["geometry_size"][:, 0, 0]
     else:
-        expected = np.array([coal_distance(bench, w, triangles[w], place[w], turn[w])[0] for w in range(WORLDS)])
+        expected = np.array([coal_distance(bench, w, triangles[w], position[w], turn[w])[0] for w in range(WORLDS)])
     apart, overlap = (outside > 0.0) & (expected > 1e-6), expected < -1e-6
     near = apart & (expected < MARGIN)
     assert min(near.sum(), overlap.sum()) > 100
@@ -118,11 +118,11 @@ def test_single_precision_finds_the_same(kind):
     assert same[exact[both] > -1e-3].all()
 
 
-def resting(kind: int, place: tuple[float, float, float], mesh: Mesh, size: float = 0.05) -> np.ndarray:
+def resting(kind: int, position: tuple[float, float, float], mesh: Mesh, size: float = 0.05) -> np.ndarray:
     """Distances of the contacts of a body at a place [n]."""
     bench = MeshBench((kind, MESH), 1, ground=mesh)
     bench.values["geometry_size"][:, 0] = size
-    bench.values["pose"][0, :, :3] = place
+    bench.values["pose"][0, :, :3] = position
     slots = bench.detect(0.01)
     out = bench.evaluate(slots)
     assert all(np.isfinite(out[name][: slots.count.numpy()[0]]).all() for name in OUTPUTS)
@@ -142,8 +142,8 @@ def test_an_open_mesh_bears_from_outside_alone():
         if count:
             np.testing.assert_allclose(found.min(), np.hypot(max(x - 0.1, 0.0), 0.049) - 0.05, atol=1e-15)
     np.testing.assert_allclose(resting(SPHERE, (0.03, 0.0, -0.01), SHEET).min(), -0.06, atol=1e-15)
-    for place in ((0.13, 0.0, -0.02), (0.03, 0.0, -0.2)):
-        assert not len(resting(SPHERE, place, SHEET))
+    for position in ((0.13, 0.0, -0.02), (0.03, 0.0, -0.2)):
+        assert not len(resting(SPHERE, position, SHEET))
     for x, count in ((0.0, 4), (0.1, 4), (0.16, 0)):
         assert len(resting(BOX, (x, 0.0, 0.05), SHEET)) == count
 

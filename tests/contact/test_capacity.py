@@ -33,11 +33,11 @@ def packed(counts: tuple[int, int, int], half: float, gap: float, shape: str, un
     sizes = {"cylinder": (half, half, 0.0)}
     cube = convex_hull(np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float))
     for number, cell in enumerate(np.ndindex(counts)):
-        place = (2.0 * half + gap) * np.array(cell) + (0.0, 0.0, half + gap)
+        position = (2.0 * half + gap) * np.array(cell) + (0.0, 0.0, half + gap)
         name = f"body{number}"
         mass = 200.0 * (2.0 * half) ** 3
         builder.add_link(name, mass=mass, inertia=(mass * half**2 * 2.0 / 3.0,) * 3)
-        builder.add_joint(f"free{number}", "free", child=name, position=tuple(place))
+        builder.add_joint(f"free{number}", "free", child=name, position=tuple(position))
         mesh = {"mesh": cube} if shape == "convex" else {}
         builder.add_geometry(name, shape, size=sizes.get(shape, (half,) * 3), surface=sim.Surface(friction=0.8), **mesh)
     return builder.finalize("float64")

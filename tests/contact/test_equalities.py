@@ -86,14 +86,14 @@ def four_bar() -> sim.Model:
     at_crank = np.arccos((base**2 + coupler**2 - rocker**2) / (2 * base * coupler))
     at_hinge = np.arccos((base**2 + rocker**2 - coupler**2) / (2 * base * rocker))
     builder = sim.ModelBuilder()
-    for name, parent, place, turn, length, angle in (
+    for name, parent, position, turn, length, angle in (
         ("crank", "world", (0.0, 0.0, 0.0), tilt, 0.2, 0.0),
         ("coupler", "crank", (0.2, 0.0, 0.0), Rotation.identity(), coupler, -at_crank),
         ("rocker", "world", tilt.apply([0.2 + base, 0.0, 0.0]), tilt, rocker, at_hinge - np.pi),
     ):
         builder.add_link(name, mass=2 * length, com=(length / 2, 0, 0), inertia=(0.001, 0.02, 0.02))
         builder.add_joint(
-            f"to {name}", "revolute", child=name, parent=parent, position=place, orientation=turn.as_quat(),
+            f"to {name}", "revolute", child=name, parent=parent, position=position, orientation=turn.as_quat(),
             axis=(0, 1, 0), q0=[angle],
         )  # fmt: skip
     builder.add_point_constraint("loop", "coupler", "rocker", position_a=(coupler, 0, 0), position_b=(rocker, 0, 0))
@@ -120,7 +120,7 @@ def two_boxes(weld: bool) -> sim.Model:
     """Two boxes side by side, welded by a constraint or in one body."""
     builder = sim.ModelBuilder()
     turn = Rotation.from_euler("xyz", [0.3, -0.2, 0.5])
-    place = np.array([0.25, 0.1, 0.05])
+    position = np.array([0.25, 0.1, 0.05])
     masses, inertias = (1.0, 0.6), (np.diag([0.01, 0.02, 0.015]), np.diag([0.004, 0.003, 0.006]))
     builder.add_link("a", mass=masses[0], inertia=inertias[0], com=(0.01, 0.02, 0.0))
     builder.add_joint("free_a", "free", child="a", position=(0.1, 0.2, 1.0), orientation=(0.1, 0.2, 0.0, 1.0))
@@ -128,12 +128,12 @@ def two_boxes(weld: bool) -> sim.Model:
     if weld:
         base = Rotation.from_quat([0.1, 0.2, 0.0, 1.0])
         builder.add_joint(
-            "free_b", "free", child="b", position=np.array([0.1, 0.2, 1.0]) + base.apply(place),
+            "free_b", "free", child="b", position=np.array([0.1, 0.2, 1.0]) + base.apply(position),
             orientation=(base * turn).as_quat(),
         )  # fmt: skip
-        builder.add_weld_constraint("weld", "a", "b", position_a=place / 2, orientation_a=(0.3, 0.1, 0.2, 1.0))
+        builder.add_weld_constraint("weld", "a", "b", position_a=position / 2, orientation_a=(0.3, 0.1, 0.2, 1.0))
     else:
-        builder.add_joint("fixed", "fixed", child="b", parent="a", position=place, orientation=turn.as_quat())
+        builder.add_joint("fixed", "fixed", child="b", parent="a", position=position, orientation=turn.as_quat())
     return builder.finalize("float64")
 
 
@@ -141,9 +141,9 @@ def test_welded_bodies_move_as_one():
     """Thrown, they move as the body that both make together."""
     one, two = two_boxes(weld=False), two_boxes(weld=True)
     start = sim.Simulator(two, DT, device="cpu")
-    place = start.initial_state().q.numpy()[0]
+    position = start.initial_state().q.numpy()[0]
     spin = np.array([1.0, 0.5, 2.0])
-    arm = place[7:10] - place[:3]
+    arm = position[7:10] - position[:3]
     speed = np.array([0.3, -0.2, 1.0])
     qd = np.concatenate([speed, spin, speed + np.cross(spin, arm), spin])
     dt = 2e-4
@@ -154,12 +154,12 @@ def test_welded_bodies_move_as_one():
     assert turned.magnitude() < 1e-3
     # The weld holds: b stands where it stood in a.
     relative = Rotation.from_quat(q[-1, 3:7]).inv()
-    before = Rotation.from_quat(place[3:7]).inv()
+    before = Rotation.from_quat(position[3:7]).inv()
     np.testing.assert_allclose(
-        relative.apply(q[-1, 7:10] - q[-1, :3]), before.apply(place[7:10] - place[:3]), atol=1e-6
+        relative.apply(q[-1, 7:10] - q[-1, :3]), before.apply(position[7:10] - position[:3]), atol=1e-6
     )
     held = relative * Rotation.from_quat(q[-1, 10:14])
-    assert (held.inv() * before * Rotation.from_quat(place[10:14])).magnitude() < 1e-6
+    assert (held.inv() * before * Rotation.from_quat(position[10:14])).magnitude() < 1e-6
     assert [block.kind for block in blocks(simulator)] == [POINT, ORIENTATION]
 
 
@@ -249,11 +249,11 @@ def test_both_precisions_and_parameters_per_world(dtype):
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0)
     builder.add_weld_constraint("hook", "box_0", "world")
     model = builder.finalize(dtype)
-    places = np.array([[[0.0, 0, 0, 0, 0, 0, 1]], [[0.01, 0, 0.02, 0, 0, 0, 1]], [[0, 0, 0, 0.02, 0, 0, 1]]])
-    simulator = sim.Simulator(model, DT, 3, "cpu", sim.PgsContact(), {"anchor_b": places})
+    positions = np.array([[[0.0, 0, 0, 0, 0, 0, 1]], [[0.01, 0, 0.02, 0, 0, 0, 1]], [[0, 0, 0, 0.02, 0, 0, 1]]])
+    simulator = sim.Simulator(model, DT, 3, "cpu", sim.PgsContact(), {"anchor_b": positions})
     q = simulator.rollout(simulator.initial_state(), steps=100).final_state.q.numpy()
-    expected = places[:, 0] / np.concatenate(
-        [np.ones((3, 3)), np.linalg.norm(places[:, 0, 3:], axis=1)[:, None].repeat(4, 1)], 1
+    expected = positions[:, 0] / np.concatenate(
+        [np.ones((3, 3)), np.linalg.norm(positions[:, 0, 3:], axis=1)[:, None].repeat(4, 1)], 1
     )
     np.testing.assert_allclose(q, expected, atol=1e-5 if dtype == "float32" else 1e-10)
 
@@ -426,6 +426,6 @@ def test_constraint_through_a_collapsed_link():
         model = builder.finalize("float64", collapse_fixed=collapse)
         np.testing.assert_allclose(model.parameters["anchor_b"][0, :3], [0.2, 0.1, 1.0], atol=1e-12)
         q, _, _ = run(model, 0.2)
-        place = Rotation.from_quat(q[-1, 3:]).apply([0.2, 0.1, 0.0]) + q[-1, :3]
-        np.testing.assert_allclose(place, [0.2, 0.1, 1.0], atol=1e-6)
+        position = Rotation.from_quat(q[-1, 3:]).apply([0.2, 0.1, 0.0]) + q[-1, :3]
+        np.testing.assert_allclose(position, [0.2, 0.1, 1.0], atol=1e-6)
         assert q[-1, 2] < 1.0 - 0.01

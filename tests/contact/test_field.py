@@ -70,8 +70,8 @@ def test_on_a_flat_field_bodies_move_as_on_a_plane(body, size, height):
     """Rolling and sliding over its creases, which no one feels."""
     turn = Rotation.from_quat(TILT)
     tilt = turn * Rotation.from_euler("y", np.pi / 2.0) if body in ("capsule", "lying cylinder") else turn
-    place = turn.apply((0.0, 0.0, height))
-    start = np.concatenate([place, tilt.as_quat()])
+    position = turn.apply((0.0, 0.0, height))
+    start = np.concatenate([position, tilt.as_quat()])
     # Four points share the weight in more ways than one, and so the friction against spinning.
     spin = 0.0 if body in ("convex", "standing cylinder") else 0.5
     velocity = np.concatenate([turn.apply((1.6, 0.5, 0.0)), turn.apply((0.0, 0.0, spin))])
@@ -157,15 +157,15 @@ def test_cylinder_at_rest_on_a_flat_field_bears_its_weight_where_it_does_on_a_pl
     """Standing on four points of its rim, lying on both ends of its lowest line."""
     builder = sim.ModelBuilder()
     builder.add_heightfield(np.zeros((5, 7)), spacing=0.1)
-    place = np.array((0.02, 0.03, height))
-    builder.add_cylinder(radius=0.1, half_length=0.05, mass=2.0, position=place, orientation=turn.as_quat())
+    position = np.array((0.02, 0.03, height))
+    builder.add_cylinder(radius=0.1, half_length=0.05, mass=2.0, position=position, orientation=turn.as_quat())
     model = builder.finalize("float64")
     q, qd, simulator = run(model, 0.2)
     np.testing.assert_allclose(qd[-1], 0.0, atol=1e-9)
-    np.testing.assert_allclose(q[-1, :3], place, atol=1e-9)
+    np.testing.assert_allclose(q[-1, :3], position, atol=1e-9)
     contacts = simulator.contacts(simulator.state(q[-1], qd[-1]))
     found = np.array(contacts.point).reshape(-1, 3)
-    expected = np.array(expected) + place * (1.0, 1.0, 0.0)
+    expected = np.array(expected) + position * (1.0, 1.0, 0.0)
     order = np.lexsort(np.round(found, 6).T), np.lexsort(np.round(expected, 6).T)
     np.testing.assert_allclose(found[order[0]], expected[order[1]], atol=1e-9)
     np.testing.assert_allclose(np.array(contacts.force)[:, 2].sum(), -2.0 * G, rtol=1e-6)
@@ -204,10 +204,10 @@ def test_face_wider_than_a_plateau_stands_on_all_its_corners_however_it_tilts(bo
         own = contacts.of_world(world)
         up = turn[world].as_matrix()[:, 2]
         gaps = (q[world, :3] - corners) @ up - 0.05
-        place = own.point - 0.5 * own.distance[:, None] * up
-        order = np.lexsort(np.round(place[:, :2], 3).T[::-1])
+        position = own.point - 0.5 * own.distance[:, None] * up
+        order = np.lexsort(np.round(position[:, :2], 3).T[::-1])
         np.testing.assert_allclose(own.distance[order], gaps, atol=1e-12)
-        np.testing.assert_allclose(place[order], corners, atol=1e-12)
+        np.testing.assert_allclose(position[order], corners, atol=1e-12)
 
 
 RESTING = {

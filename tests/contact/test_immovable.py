@@ -145,11 +145,11 @@ def fingers(hold: str, dtype: str = "float64") -> sim.Model:
             builder.add_geometry(
                 name, "sphere", size=(0.0505, 0.0, 0.0), surface=sim.Surface(torsional_friction=0.01, friction=0.8)
             )
-    place = (0.01, 0.1, 0.05)
+    position = (0.01, 0.1, 0.05)
     if hold == "weld":
-        builder.add_weld_constraint("tie", "left", "right", position_b=place, orientation_b=(0.05, 0.0, 0.0, 1.0))
+        builder.add_weld_constraint("tie", "left", "right", position_b=position, orientation_b=(0.05, 0.0, 0.0, 1.0))
     elif hold == "point":
-        builder.add_point_constraint("tie", "left", "right", position_b=place)
+        builder.add_point_constraint("tie", "left", "right", position_b=position)
     return builder.finalize(dtype)
 
 

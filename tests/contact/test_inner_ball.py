@@ -41,9 +41,9 @@ def body_over_plate(kind: str, friction: float, dtype: str = "float32", height: 
 
 def stone(builder: sim.ModelBuilder, mass: float, position: tuple[float, float, float], surface: sim.Surface) -> None:
     """The hull of thirty random points of an ellipsoid."""
-    places = np.random.default_rng(5).normal(size=(30, 3))
-    places *= np.array([0.01, 0.02, 0.03]) / np.linalg.norm(places, axis=1, keepdims=True)
-    hull = trimesh.convex.convex_hull(places)
+    vertices = np.random.default_rng(5).normal(size=(30, 3))
+    vertices *= np.array([0.01, 0.02, 0.03]) / np.linalg.norm(vertices, axis=1, keepdims=True)
+    hull = trimesh.convex.convex_hull(vertices)
     hull.apply_translation(-hull.center_mass)
     hull.density = mass / hull.volume
     builder.add_link("stone", mass=mass, inertia=hull.moment_inertia)

@@ -79,8 +79,8 @@ def test_a_body_in_a_groove_of_two_tilted_boxes_rests(shape):
     builder = sim.ModelBuilder()
     for side in (-1.0, 1.0):
         tilt = Rotation.from_euler("y", -side * np.pi / 6.0)
-        place = tilt.apply((0.2 * side, 0.0, -0.1))
-        builder.add_geometry("world", "box", size=(0.3, 0.3, 0.1), position=place, orientation=tilt.as_quat())
+        position = tilt.apply((0.2 * side, 0.0, -0.1))
+        builder.add_geometry("world", "box", size=(0.3, 0.3, 0.1), position=position, orientation=tilt.as_quat())
     add_lying(builder, shape, (0.0, 0.02, RADIUS / np.cos(np.pi / 6.0)), friction=0.0)
     contacts = check_rest(builder.finalize("float64"), 4)
     np.testing.assert_allclose(np.abs(contacts.normal[:, 0]), 0.5, atol=1e-9)

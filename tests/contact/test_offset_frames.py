@@ -216,9 +216,9 @@ def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
     found = []
     for offset in (np.zeros(3), OFFSET):
         builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-        for name, place in (("one", 0.5), ("other", -0.5)):
+        for name, position in (("one", 0.5), ("other", -0.5)):
             builder.add_link(name, mass=2.0, com=offset, inertia=(0.02, 0.03, 0.04))
-            builder.add_joint(name, "free", child=name, position=[place, 0.0, 0.0] - offset)
+            builder.add_joint(name, "free", child=name, position=[position, 0.0, 0.0] - offset)
         half = np.array([0.5, 0.0, 0.0])
         halves = {"position_a": offset - half, "position_b": offset + half}
         if tie == "weld":
@@ -229,7 +229,8 @@ def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
         model = builder.finalize("float64")
         simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
         qd = [
-            np.concatenate([np.cross(spin, [place, 0.0, 0.0]) - np.cross(spin, offset), spin]) for place in (0.5, -0.5)
+            np.concatenate([np.cross(spin, [position, 0.0, 0.0]) - np.cross(spin, offset), spin])
+            for position in (0.5, -0.5)
         ]
         motion = simulator.rollout(simulator.state(model.q0, np.concatenate(qd)), steps=240).q.numpy()[:, 0]
         found.append(np.stack([centres(motion[:, start : start + 7], offset) for start in (0, 7)]))

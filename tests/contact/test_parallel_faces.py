@@ -24,11 +24,11 @@ def pressed(
 ) -> sim.Model:
     """Two bodies that overlap by a little along x, their faces parallel; pad: material of the first one."""
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
-    for name, shape, face, place in zip(
+    for name, shape, face, position in zip(
         "ab", shapes, (FACE, other), ((0, 0, 0), (2 * HALF - depth, *offset)), strict=True
     ):
         builder.add_link(name, mass=0.2, inertia=(1e-4, 1.2e-4, 1.1e-4))
-        builder.add_joint(name, "free", child=name, position=place)
+        builder.add_joint(name, "free", child=name, position=position)
         material = sim.Surface(friction=0.8, **(pad if name == "a" else {}))
         if shape == "box":
             builder.add_geometry(name, "box", size=(HALF, *face), surface=material)

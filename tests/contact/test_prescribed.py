@@ -114,9 +114,9 @@ def test_a_turntable_turns_what_stands_on_it():
     qd[model.qd_slice("led_joint")] = w
     qd[model.qd_slice("body")] = [0, w * r, 0, 0, 0, w]
     q, _ = rollout(model, qd, 1.0, dt=1e-3)
-    place = q[:, model.q_slice("body")]
-    assert np.hypot(place[:, 0], place[:, 1]) == pytest.approx(r, rel=5e-3)
-    angle = np.unwrap(np.arctan2(place[:, 1], place[:, 0]))
+    position = q[:, model.q_slice("body")]
+    assert np.hypot(position[:, 0], position[:, 1]) == pytest.approx(r, rel=5e-3)
+    angle = np.unwrap(np.arctan2(position[:, 1], position[:, 0]))
     assert angle[-1] == pytest.approx(w, rel=2e-3)
 
 

@@ -40,9 +40,9 @@ def add_floor(builder: sim.ModelBuilder, kind: str, gap: float, size: float, fri
     tiles = [(x, y) for x in np.arange(-1.0, length, size) for y in np.arange(-2.0 * size, 1.9 * size, size)]
     if kind == "pieces of one mesh":
         parts = [sheet(x + 0.5 * gap, y + 0.5 * gap, size - gap, size - gap) for x, y in tiles]
-        places = np.concatenate([part[0] for part in parts])
+        vertices = np.concatenate([part[0] for part in parts])
         faces = np.concatenate([part[1] + 4 * number for number, part in enumerate(parts)])
-        builder.add_static_mesh(places, faces, surface=sim.Surface(friction=friction))
+        builder.add_static_mesh(vertices, faces, surface=sim.Surface(friction=friction))
         return
     for x, y in tiles:
         if kind == "meshes":

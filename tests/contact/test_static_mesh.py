@@ -19,11 +19,11 @@ def random_floor(half: float, count: int = 400) -> Mesh:
     """A square in the plane z = 0, divided into triangles at random, in no order."""
     rng = np.random.default_rng(0)
     corners = half * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
-    places = np.concatenate([rng.uniform(-half, half, (count, 2)), corners])
-    faces = rng.permutation(Delaunay(places).simplices)
-    turned = np.linalg.det(places[faces[:, 1:]] - places[faces[:, :1]]) < 0.0
+    vertices = np.concatenate([rng.uniform(-half, half, (count, 2)), corners])
+    faces = rng.permutation(Delaunay(vertices).simplices)
+    turned = np.linalg.det(vertices[faces[:, 1:]] - vertices[faces[:, :1]]) < 0.0
     faces[turned] = faces[turned][:, ::-1]
-    return Mesh(np.c_[places, np.zeros(len(places))], faces)
+    return Mesh(np.c_[vertices, np.zeros(len(vertices))], faces)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -50,13 +50,13 @@ def test_seams_of_a_flat_floor_are_not_felt(dtype, turn):
     for speed in (1.0, 2.0, 8.0):
         qd = np.tile([*to_world.apply((speed, 0.0, 0.0)), 0.0, 0.0, 0.0], len(BODIES))
         motion = simulator.rollout(simulator.state(q0.ravel(), qd), steps=round(240 * 4.0 / speed))
-        place = to_world.inv().apply(motion.q.numpy().reshape(-1, 7)[:, :3]).reshape(len(motion.q), -1, 3)
+        position = to_world.inv().apply(motion.q.numpy().reshape(-1, 7)[:, :3]).reshape(len(motion.q), -1, 3)
         rate = to_world.inv().apply(motion.qd.numpy()[-1].reshape(-1, 6)[:, :3])
         # The pebble isn't laid on a face: it tips over.
         flat = np.array(BODIES) != "convex"
         assert (rate[flat, 0] > 0.999 * speed).all()
-        assert np.abs(place[:, flat, 2] - np.array(heights)[flat]).max() < 1e-4
-        assert (place[:, :, 2] > np.array(heights) - 0.02).all()
+        assert np.abs(position[:, flat, 2] - np.array(heights)[flat]).max() < 1e-4
+        assert (position[:, :, 2] > np.array(heights) - 0.02).all()
 
 
 @pytest.mark.parametrize("speed", [1.0, 2.0, 8.0])
@@ -126,10 +126,10 @@ def test_what_is_tossed_into_a_tray_stays_in_it(kind, speed):
     qd[:, 3:] = 10.0 * rng.normal(size=(worlds, 3))
     simulator = sim.Simulator(model, 1 / 240, worlds, "cpu")
     motion = simulator.rollout(simulator.state(q, qd), steps=480)
-    place = motion.q.numpy()[..., :3]
-    inside = (np.abs(place[..., :2]) < np.array([0.46, 0.36])).all(axis=2) & (place[..., 2] > -0.95)
+    position = motion.q.numpy()[..., :3]
+    inside = (np.abs(position[..., :2]) < np.array([0.46, 0.36])).all(axis=2) & (position[..., 2] > -0.95)
     turns = [Rotation.from_quat(each) for each in motion.q.numpy()[-1, :, 3:]]
-    bottom = np.array([z - lowest(kind, turn) for z, turn in zip(place[-1, :, 2], turns, strict=True)])
+    bottom = np.array([z - lowest(kind, turn) for z, turn in zip(position[-1, :, 2], turns, strict=True)])
     kept = inside.all(axis=0) & (bottom > -0.951)
     # At 20 m/s some turn so far in the step of their hit that they get caught in a wall: one of these pebbles, 2 cm
     # thick, and 8 of 768 capsules and cylinders with six seeds. Which ones is a matter of rounding.
@@ -222,8 +222,8 @@ def test_a_cylinder_that_leans_in_soft_ground_keeps_its_contacts(upright, most, 
 def slab(thickness: float, half: float = 0.5) -> Mesh:
     """A thin plate across x, as twelve triangles."""
     x, y, z = np.meshgrid([-0.5 * thickness, 0.5 * thickness], [-half, half], [-half, half], indexing="ij")
-    places = np.stack([x.ravel(), y.ravel(), z.ravel()], axis=1)
-    return Mesh(places, trimesh.convex.convex_hull(places).faces)
+    vertices = np.stack([x.ravel(), y.ravel(), z.ravel()], axis=1)
+    return Mesh(vertices, trimesh.convex.convex_hull(vertices).faces)
 
 
 @pytest.mark.parametrize("thickness", [0.002, 0.0005])

@@ -59,11 +59,11 @@ def test_a_rope_keeps_its_length(kind, rate):
 def test_welded_boxes_turn_as_one(apart, rate, ratio):
     builder = sim.ModelBuilder(gravity=NO_GRAVITY)
     share = ratio / (1 + ratio)  # about their common centre
-    places = (-share * apart, (1 - share) * apart)
-    for number, (x, mass) in enumerate(zip(places, (1.0, ratio), strict=True)):
+    positions = (-share * apart, (1 - share) * apart)
+    for number, (x, mass) in enumerate(zip(positions, (1.0, ratio), strict=True)):
         builder.add_box(half_extents=(0.1,) * 3, mass=mass, position=(x, 0, 0), name=f"b{number}", collides=False)
     builder.add_weld_constraint("weld", "b0", "b1")
-    qd = np.concatenate([[0, rate * x, 0, 0, 0, rate] for x in places])
+    qd = np.concatenate([[0, rate * x, 0, 0, 0, rate] for x in positions])
     q, energy = spin(builder.finalize("float64"), qd, 1.0)
     assert np.linalg.norm(q[:, 7:10] - q[:, :3], axis=1) == pytest.approx(apart, rel=2e-3)
     assert energy == pytest.approx(1.0, abs=0.05)

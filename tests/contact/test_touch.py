@@ -16,9 +16,9 @@ def tiles(friction: float, dtype: str) -> sim.Model:
     """A box on a row of tiles with flush tops, the first of which it stands on."""
     builder = sim.ModelBuilder()
     for number in range(10):
-        place = (float(number), 0.0, -0.1)
+        position = (float(number), 0.0, -0.1)
         builder.add_geometry(
-            "world", "box", size=(0.5, 0.5, 0.1), position=place, surface=sim.Surface(friction=friction)
+            "world", "box", size=(0.5, 0.5, 0.1), position=position, surface=sim.Surface(friction=friction)
         )
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.05))
     return builder.finalize(dtype)

@@ -125,9 +125,9 @@ def test_a_wrong_rotation_is_found(monkeypatch):
 
     def change(gradients: Gradients) -> None:
         # Along the tangent of a rotation about x: the others stay right.
-        for place, part in enumerate((w, -z, y, -x)):
+        for k, part in enumerate((w, -z, y, -x)):
             values = gradients.q.numpy().copy()
-            values[0, 3 + place] += 0.01 * np.abs(values).max() * part
+            values[0, 3 + k] += 0.01 * np.abs(values).max() * part
             gradients.q.assign(values)
 
     corrupted(monkeypatch, change)

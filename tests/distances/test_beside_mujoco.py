@@ -102,9 +102,9 @@ def test_shapes_of_a_kilometre_are_as_far_apart_as_those_of_a_metre(scene, dtype
         if geometry.link >= 0 and link not in builder.links:
             builder.add_link(link, mass=1.0, inertia=(1.0, 1.0, 1.0))
             builder.add_joint(link, "free", child=link)
-        place = {"position": 1000.0 * geometry.placement[:3], "orientation": geometry.placement[3:]}
+        position = {"position": 1000.0 * geometry.placement[:3], "orientation": geometry.placement[3:]}
         builder.add_geometry(
-            link, geometry.type, name=geometry.name, size=1000.0 * geometry.size, mesh=geometry.mesh, **place
+            link, geometry.type, name=geometry.name, size=1000.0 * geometry.size, mesh=geometry.mesh, **position
         )
     kilometres = builder.finalize(dtype)
     q = random_poses(metres, 50, 0.5, seed=4).astype(np.float32).astype(np.float64)

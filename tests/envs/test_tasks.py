@@ -111,12 +111,12 @@ def test_robots_are_rewarded_as_in_gymnasium(name):
     _, reward, terminated, _, _ = env.step(action)
     model = env.simulator.model
     for row in range(4):
-        places = []
+        positions = []
         for state in (before, env.state):
             qpos, qvel = (x[row].numpy() for x in sim.to_mujoco(model, state.q, state.qd))
             theirs.set_state(qpos, qvel)
-            places.append(float(mass_center(theirs.model, theirs.data)[0] if name == "Humanoid" else qpos[0]))
-        velocity = (places[1] - places[0]) / env.step_dt
+            positions.append(float(mass_center(theirs.model, theirs.data)[0] if name == "Humanoid" else qpos[0]))
+        velocity = (positions[1] - positions[0]) / env.step_dt
         theirs.data.ctrl[:] = action[row].numpy()
         expected, _ = theirs._get_rew(velocity, action[row].numpy())
         assert reward[row].item() == pytest.approx(float(expected), abs=1e-6)

@@ -46,8 +46,8 @@ def test_a_camera_goes_along_with_what_travels():
         q[:, 0] += x
         cameras.append(view.camera(poses(model, q), ASPECT)[0])
     assert same(cameras[0], cameras[1])
-    for place in ("position", "target"):
-        first, _, far, last = (np.array(getattr(camera, place)) for camera in cameras)
+    for name in ("position", "target"):
+        first, _, far, last = (np.array(getattr(camera, name)) for camera in cameras)
         np.testing.assert_allclose(far - first, [29.99, 0.0, 0.0], atol=1e-4)
         np.testing.assert_allclose(last - first, [0.01, 0.0, 0.0], atol=1e-4)
 

@@ -111,12 +111,12 @@ def test_the_lever_is_the_derivative_of_the_pointer():
 
 
 def test_a_visit_rests_at_every_place():
-    places = torch.rand(4, 7, dtype=torch.float64)
-    q = reaching.visit(places)
-    per_place = reaching.GO_FRAMES + reaching.STAY_FRAMES
-    assert len(q) == 3 * per_place
-    for k, place in enumerate(places[1:]):
-        rest = q[k * per_place + reaching.GO_FRAMES - 1 : (k + 1) * per_place]
-        torch.testing.assert_close(rest, place.expand_as(rest))
+    targets = torch.rand(4, 7, dtype=torch.float64)
+    q = reaching.visit(targets)
+    per_target = reaching.GO_FRAMES + reaching.STAY_FRAMES
+    assert len(q) == 3 * per_target
+    for k, target in enumerate(targets[1:]):
+        rest = q[k * per_target + reaching.GO_FRAMES - 1 : (k + 1) * per_target]
+        torch.testing.assert_close(rest, target.expand_as(rest))
     steps = q.diff(dim=0).norm(dim=1)
     assert steps[0] < 0.1 * steps.max()

@@ -49,13 +49,13 @@ def test_friction_alone_holds_it():
 def test_postures_reach_their_place():
     """By forward kinematics, with the hand pointing straight down."""
     scene = scenes.build(dtype="float64")
-    for place in ((0.35, 0.0, 0.025), (0.1, 0.3, 0.1)):
+    for position in ((0.35, 0.0, 0.025), (0.1, 0.3, 0.1)):
         q = scene.q0.copy()
-        for joint, value in zip(scenes.JOINTS, scenes.posture(*place, scenes.OPEN), strict=True):
+        for joint, value in zip(scenes.JOINTS, scenes.posture(*position, scenes.OPEN), strict=True):
             q[scene.model.q_slice(joint)] = value
         poses = sim.forward_kinematics(scene.model, q[None]).numpy()[0]
         left, right = (poses[scene.model.link(name)] for name in ("left", "right"))
-        np.testing.assert_allclose(0.5 * (left[:3] + right[:3]), place, atol=1e-9)
+        np.testing.assert_allclose(0.5 * (left[:3] + right[:3]), position, atol=1e-9)
         assert np.linalg.norm(left[:3] - right[:3]) == pytest.approx(2.0 * scenes.OPEN)
 
 

@@ -88,10 +88,10 @@ def main() -> None:
         train_until_the_second_dies(sys.argv[2])
         return
     processes.join()
-    place = Path(sys.argv[1]) / str(processes.number())
-    torch.save(trained(2), place.with_suffix(".pt"))
-    np.savez(place.with_suffix(".npz"), **estimated())
-    torch.save(gradient_of_shared_friction(), place.with_suffix(".friction"))
+    stem = Path(sys.argv[1]) / str(processes.number())
+    torch.save(trained(2), stem.with_suffix(".pt"))
+    np.savez(stem.with_suffix(".npz"), **estimated())
+    torch.save(gradient_of_shared_friction(), stem.with_suffix(".friction"))
 
 
 def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
@@ -220,11 +220,11 @@ def cores(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("here", "place", "expected"),
+    ("here", "local_rank", "expected"),
     [(1, 0, range(4, 16)), (3, 1, range(8, 12)), (5, 4, range(12, 14)), (20, 11, [15]), (20, 12, [4])],
 )
-def test_processes_of_a_machine_share_its_cores(here, place, expected, cores, monkeypatch):
-    for name, value in {"RANK": "0", "LOCAL_RANK": str(place), "LOCAL_WORLD_SIZE": str(here)}.items():
+def test_processes_of_a_machine_share_its_cores(here, local_rank, expected, cores, monkeypatch):
+    for name, value in {"RANK": "0", "LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(here)}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     assert processes.join("cpu") == "cpu"

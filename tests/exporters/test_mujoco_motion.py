@@ -26,8 +26,8 @@ def part(rng, name, inside=""):
     shape = rng.choice(
         ['type="sphere" size="0.05"', 'type="capsule" size="0.03 0.06"', 'type="box" size="0.05 .03 .04"']
     )
-    place = f'pos="{numbers(rng.uniform(-0.15, 0.15, 3))}" euler="{numbers(rng.uniform(-90, 90, 3))}"'
-    return f"""<body name="{name}" {place}><geom name="{name}" {shape} mass="{rng.uniform(0.05, 0.6):.4f}"
+    attributes = f'pos="{numbers(rng.uniform(-0.15, 0.15, 3))}" euler="{numbers(rng.uniform(-90, 90, 3))}"'
+    return f"""<body name="{name}" {attributes}><geom name="{name}" {shape} mass="{rng.uniform(0.05, 0.6):.4f}"
       friction="{rng.uniform(0.2, 1.0):.3f}" {softness(rng)}/>{inside}</body>"""
 
 

@@ -37,9 +37,9 @@ def describe(name: str, old: np.ndarray, new: np.ndarray) -> str:
     if old.shape != new.shape or old.dtype != new.dtype:
         return f"{old.dtype}{list(old.shape)} -> {new.dtype}{list(new.shape)}"
     if old.dtype.kind != "f":
-        places = np.flatnonzero(old.ravel() != new.ravel())
-        first = places[0]
-        return f"{len(places)} of {old.size} differ; first [{first}]: {old.ravel()[first]} -> {new.ravel()[first]}"
+        indices = np.flatnonzero(old.ravel() != new.ravel())
+        first = indices[0]
+        return f"{len(indices)} of {old.size} differ; first [{first}]: {old.ravel()[first]} -> {new.ravel()[first]}"
     bits = np.dtype(f"i{old.dtype.itemsize}")
     count = int((np.ascontiguousarray(old).view(bits) != np.ascontiguousarray(new).view(bits)).sum())
     finite = np.isfinite(old) & np.isfinite(new)
@@ -50,10 +50,10 @@ def describe(name: str, old: np.ndarray, new: np.ndarray) -> str:
     largest = float(np.abs(old[finite]).max())
     relative = distance.max() / largest if largest else np.inf
     unequal = int((np.isfinite(old) != np.isfinite(new)).sum())
-    place, steps = list(map(int, worst)), ulps(old[worst][None], new[worst][None])[0]
+    index, steps = list(map(int, worst)), ulps(old[worst][None], new[worst][None])[0]
     return (
         f"{count} of {old.size} differ; largest {distance.max():.2e} "
-        f"({relative:.1e} of the largest number, {steps} ulps) at {place}: {old[worst]:.17g} -> {new[worst]:.17g}"
+        f"({relative:.1e} of the largest number, {steps} ulps) at {index}: {old[worst]:.17g} -> {new[worst]:.17g}"
         + (f"; {unequal} finite in one run only" if unequal else "")
     )
 

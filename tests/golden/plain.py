@@ -110,7 +110,7 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others:
         first = (5 * np.arange(8)[:, None] + np.arange(4)).reshape(-1, 1)
         builder.add_static_mesh(
             vertices,
-            np.concatenate([first + np.array(places) for places in ((0, 5, 6), (0, 6, 1))]),
+            np.concatenate([first + np.array(triangle) for triangle in ((0, 5, 6), (0, 6, 1))]),
             surface=sim.Surface(friction=0.6),
         )
     rough_ones = {"torsional_friction": 0.03, "rolling_friction": 0.02} if rough else {}

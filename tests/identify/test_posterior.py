@@ -19,8 +19,8 @@ def test_moments_of_a_normal_distribution_and_of_two_peaks():
     weight = np.array([0.0, 0.0, 0.5])
 
     def likelihood(x):
-        def peak(place):
-            apart = x - place[:, None]
+        def peak(position):
+            apart = x - position[:, None]
             return np.exp(-0.5 * np.einsum("nsi,nij,nsj->ns", apart, inverse, apart))
 
         return np.log((1.0 - weight)[:, None] * peak(centre) + weight[:, None] * peak(centre + other) + 1e-300)
@@ -40,20 +40,20 @@ def test_moments_of_a_normal_distribution_and_of_two_peaks():
 
 def test_peaks_far_apart_and_quantiles():
     """Three narrow peaks of known weights, of which a fourth start is none: moments and quantiles of their mixture."""
-    places, weights, width = np.array([-3.0, 0.5, 4.0]), np.array([0.25, 0.6, 0.15]), 0.01
+    positions, weights, width = np.array([-3.0, 0.5, 4.0]), np.array([0.25, 0.6, 0.15]), 0.01
 
     def likelihood(x):
-        return np.log((weights * norm.pdf(x, places, width)).sum(axis=2) + 1e-300)
+        return np.log((weights * norm.pdf(x, positions, width)).sum(axis=2) + 1e-300)
 
-    start = np.array([*places, 2.0])[None, :, None] + 0.5 * width
+    start = np.array([*positions, 2.0])[None, :, None] + 0.5 * width
     found = sample(likelihood, start, np.full((1, 4, 1, 1), width**2), samples=1000, rounds=4, seed=0, bar=False)
     assert found.effective[0] > 1000
-    mean = weights @ places
+    mean = weights @ positions
     np.testing.assert_allclose(found.mean[0, 0], mean, atol=0.1)
-    np.testing.assert_allclose(found.covariance[0, 0, 0], weights @ (places - mean) ** 2, rtol=0.05)
-    for probability, place in ((0.125, places[0]), (0.55, places[1]), (0.925, places[2])):
+    np.testing.assert_allclose(found.covariance[0, 0, 0], weights @ (positions - mean) ** 2, rtol=0.05)
+    for probability, position in ((0.125, positions[0]), (0.55, positions[1]), (0.925, positions[2])):
         # The median of each peak, to what some hundred samples of it leave open.
-        np.testing.assert_allclose(found.quantile(probability), [[place]], atol=0.5 * width)
+        np.testing.assert_allclose(found.quantile(probability), [[position]], atol=0.5 * width)
 
 
 def test_quantiles_of_a_normal_distribution():

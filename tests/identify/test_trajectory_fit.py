@@ -127,8 +127,8 @@ def test_segments_of_motions_with_dry_friction(seed):
     builder.add_link("upper", mass=1.0, com=(0, 0, -0.3), inertia=0.05 * np.eye(3))
     builder.add_joint("shoulder", "revolute", child="upper", axis=(0, 1, 0), spring=sim.Spring(damping=0.3))
     builder.add_link("lower", mass=0.5, com=(0, 0, -0.2), inertia=0.02 * np.eye(3))
-    place = {"parent": "upper", "child": "lower", "position": (0, 0, -0.5), "axis": (0, 1, 0)}
-    builder.add_joint("elbow", "revolute", **place, spring=sim.Spring(damping=0.1), friction_loss=0.05)
+    position = {"parent": "upper", "child": "lower", "position": (0, 0, -0.5), "axis": (0, 1, 0)}
+    builder.add_joint("elbow", "revolute", **position, spring=sim.Spring(damping=0.1), friction_loss=0.05)
     model = builder.finalize("float64")
     true = {"damping": [0.25, 0.12], "mass": [1.0, 0.6], "friction_loss": [0.0, 0.08]}
     simulator = sim.Simulator(model, 0.0025, device="cpu", parameters=true)

@@ -36,9 +36,9 @@ def test_conversions_agree_with_pinocchio(tmp_path, seed):
     pinocchio.updateFramePlacements(peer, data)
     poses = sim.forward_kinematics(model, ours[None]).numpy()[0]
     for link, pose in zip(model.link_names, poses, strict=True):
-        place = data.oMf[peer.getFrameId(link)]
-        assert_allclose(pose[:3], place.translation, atol=1e-12)
-        assert_allclose(Rotation.from_quat(pose[3:]).as_matrix(), place.rotation, atol=1e-12)
+        position = data.oMf[peer.getFrameId(link)]
+        assert_allclose(pose[:3], position.translation, atol=1e-12)
+        assert_allclose(Rotation.from_quat(pose[3:]).as_matrix(), position.rotation, atol=1e-12)
     speed = pinocchio.getFrameVelocity(peer, data, peer.getFrameId("b"), pinocchio.LOCAL_WORLD_ALIGNED)
     assert_allclose(qd[:6], np.concatenate([speed.linear, speed.angular]), atol=1e-12)
     mass = sim.mass_matrix(model, ours[None]).numpy()[0]

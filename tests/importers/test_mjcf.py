@@ -45,8 +45,8 @@ def test_a_mesh_collides_as_its_hull_and_is_drawn_as_it_is(tmp_path):
     corners = np.array([(0, 0, 0), (0.3, 0, 0), (0, 0.2, 0), (0, 0, 0.1), (0.3, 0, 0.1), (0, 0.2, 0.1)])
     frame = model.frame("panel/origin")
     for geometry in (hull, drawn):
-        place = compose(inverse(frame.placement), geometry.placement)
-        found = place[:3] + Rotation.from_quat(place[3:]).apply(geometry.mesh.vertices)
+        position = compose(inverse(frame.placement), geometry.placement)
+        found = position[:3] + Rotation.from_quat(position[3:]).apply(geometry.mesh.vertices)
         distances = np.linalg.norm(found[:, None] - corners[None], axis=2)
         assert distances.min(axis=0).max() < 1e-6  # MuJoCo keeps vertices in single precision
         assert distances.min(axis=1).max() < 1e-6

@@ -29,13 +29,13 @@ def read(folder: Path, text: str, **options) -> sim.Model:
 def pose_of(model: sim.Model, frame: str, q: np.ndarray | None = None) -> np.ndarray:
     """Position and rotation vector of a link or frame in the world."""
     found = model.frame(frame)
-    place = found.placement
+    position = found.placement
     if found.link >= 0:
         from sim.model.poses import compose
 
         q = model.q0 if q is None else q
-        place = compose(sim.forward_kinematics(model, q[None]).numpy()[0, found.link], place)
-    return np.concatenate([place[:3], Rotation.from_quat(place[3:]).as_rotvec()])
+        position = compose(sim.forward_kinematics(model, q[None]).numpy()[0, found.link], position)
+    return np.concatenate([position[:3], Rotation.from_quat(position[3:]).as_rotvec()])
 
 
 @pytest.mark.filterwarnings("ignore::sim.SDFWarning")

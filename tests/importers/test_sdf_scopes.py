@@ -152,9 +152,9 @@ def test_shapes_stand_relative_to_any_frame_of_their_model(tmp_path):
     found = read(tmp_path, model(f"""<link name='a'/>{nested}<joint name='j' type='revolute'><pose>0 0 3 0 0 0</pose>
         <parent>world</parent><child>n::b</child><axis><xyz>0 0 1</xyz></axis></joint>"""))  # fmt: skip
     poses = sim.forward_kinematics(found, found.q0[None]).numpy()[0]
-    places = {each.name: compose(poses[each.link], each.placement)[:3] for each in found.geometries}
-    np.testing.assert_allclose(places["n::b/visual"], (1, 0, 7), atol=1e-12)
-    np.testing.assert_allclose(places["n::b/collision"], (0, 3, 7), atol=1e-12)
+    positions = {each.name: compose(poses[each.link], each.placement)[:3] for each in found.geometries}
+    np.testing.assert_allclose(positions["n::b/visual"], (1, 0, 7), atol=1e-12)
+    np.testing.assert_allclose(positions["n::b/collision"], (0, 3, 7), atol=1e-12)
 
 
 def test_empty_elements_state_nothing(tmp_path):

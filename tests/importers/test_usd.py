@@ -260,13 +260,13 @@ def test_copies_stand_where_they_are_put(tmp_path):
     model = everything()
     path = write_usd(tmp_path / "all.usdc", model, poses_at(model, model.q0), fps=30)
     builder = sim.ModelBuilder()
-    place, turn = np.array([1.0, 2.0, 3.0]), Rotation.from_rotvec((0.1, 0.2, 0.3))
+    position, turn = np.array([1.0, 2.0, 3.0]), Rotation.from_rotvec((0.1, 0.2, 0.3))
     parts = builder.add_usd(path, name="left")
-    builder.add_usd(path, name="right", position=place, orientation=turn.as_quat())
+    builder.add_usd(path, name="right", position=position, orientation=turn.as_quat())
     assert [part.name for part in parts] == ["left/robot", "left/loose", "left/other"]
     both = builder.finalize("float64")
     poses = poses_at(both, both.q0)[0]
     count = model.num_links
-    assert_allclose(poses[count:, :3], turn.apply(poses[:count, :3]) + place, atol=1e-7)
+    assert_allclose(poses[count:, :3], turn.apply(poses[:count, :3]) + position, atol=1e-7)
     anchors = both.parameters["anchor_b"][[1, 3], :3]
-    assert_allclose(anchors[1], turn.apply(anchors[0]) + place, atol=1e-7)
+    assert_allclose(anchors[1], turn.apply(anchors[0]) + position, atol=1e-7)

@@ -74,9 +74,9 @@ def test_time_samples_of_a_kinematic_body_lead_it(tmp_path):
     hand = add_body(stage, "hand", (0.5, 0, 0))
     lead(hand)
     spin = UsdGeom.Xformable(hand).AddRotateZOp()
-    for code, (angle, place) in enumerate([(0, (0.5, 0, 0)), (20, (0.6, 0, 0.1)), (90, (0.7, 0.2, 0.1))]):
+    for code, (angle, position) in enumerate([(0, (0.5, 0, 0)), (20, (0.6, 0, 0.1)), (90, (0.7, 0.2, 0.1))]):
         spin.Set(angle, code)
-        hand.GetAttribute("xformOp:translate").Set(Gf.Vec3d(*place), code)
+        hand.GetAttribute("xformOp:translate").Set(Gf.Vec3d(*position), code)
     with pytest.warns(sim.USDWarning, match="'/hand': the motion of this kinematic body"):
         model = read(stage)
     stored = read_motion(stage.GetRootLayer().realPath)

@@ -37,14 +37,14 @@ USUAL = {"METRES": "1", "KILOGRAMS": "1", "UP": "Z", "GRAVITY": "", "BODY": "", 
 MOVED = 'uniform token[] xformOpOrder = ["xformOp:%s"]'
 
 
-def load(tmp_path, **places):
+def load(tmp_path, **texts):
     path = tmp_path / "scene.usda"
-    path.write_text(re.sub("|".join(USUAL), lambda found: (USUAL | places)[found[0]], SCENE))
+    path.write_text(re.sub("|".join(USUAL), lambda found: (USUAL | texts)[found[0]], SCENE))
     return sim.load(path, dtype="float64")
 
 
 @pytest.mark.parametrize(
-    ("place", "text", "message"),
+    ("slot", "text", "message"),
     [
         ("BODY", "float physics:mass = -5", "'/a': mass is -5.0"),
         ("BODY", "float physics:mass = nan", "'/a': physics:mass is nan"),
@@ -86,9 +86,9 @@ def load(tmp_path, **places):
         ("KILOGRAMS", "-1", "kilogramsPerUnit is -1.0"),
     ],
 )
-def test_numbers_that_are_refused(tmp_path, place, text, message):
+def test_numbers_that_are_refused(tmp_path, slot, text, message):
     with pytest.raises(sim.ImportFileError, match=f"scene.usda: .*{message}"):
-        load(tmp_path, **{place: text})
+        load(tmp_path, **{slot: text})
 
 
 def test_numbers_that_mean_something_else_are_reported(tmp_path):

@@ -107,14 +107,14 @@ def test_keyframes_parts_and_efforts_come_back(keyed):
 def test_keyframes_move_with_the_stage(keyed):
     """A copy elsewhere: links and their velocities in a keyframe are those of the original, moved."""
     model, path = keyed
-    place, turn = np.array([1.0, 2.0, 3.0]), Rotation.from_rotvec((0.1, 0.2, 0.3))
+    position, turn = np.array([1.0, 2.0, 3.0]), Rotation.from_rotvec((0.1, 0.2, 0.3))
     builder = sim.ModelBuilder()
-    (part,) = builder.add_usd(path, name="copy", position=place, orientation=turn.as_quat())
+    (part,) = builder.add_usd(path, name="copy", position=position, orientation=turn.as_quat())
     moved, state = builder.finalize("float64"), model.parts[0].keyframes["up"]
     key = part.keyframes["up"]
     assert key.control == {"copy/drive": 0.1, "copy/servo": 0.2}
     poses, moved_poses = poses_at(model, state.q)[0], poses_at(moved, key.q)[0]
-    assert_allclose(moved_poses[:, :3], turn.apply(poses[:, :3]) + place, atol=1e-12)
+    assert_allclose(moved_poses[:, :3], turn.apply(poses[:, :3]) + position, atol=1e-12)
     rates, moved_rates = (
         sim.link_velocities(m, k.q[None], k.qd[None]).numpy()[0] for m, k in ((model, state), (moved, key))
     )
@@ -219,8 +219,8 @@ def test_newton_reads_the_same(tmp_path):
 def test_a_weld_that_holds_bodies_apart_from_where_they_start(tmp_path):
     """Its anchors needn't meet at the start, and a file that was written here says nothing of that."""
     builder = sim.ModelBuilder()
-    for name, place in (("a", (0, 0, 0)), ("b", (1, 0, 0))):
-        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name=name, position=place)
+    for name, position in (("a", (0, 0, 0)), ("b", (1, 0, 0))):
+        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name=name, position=position)
     builder.add_weld_constraint("weld", "a", "b", position_a=(0.4, 0.1, 0), position_b=(-0.2, 0, 0),
                                 orientation_b=(0, 0, 0, 1))  # fmt: skip
     model = builder.finalize("float64")

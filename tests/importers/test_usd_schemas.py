@@ -58,20 +58,20 @@ def Xform "R" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
     MORE
 }
 """
-PLACES = ("ARTICULATION", "HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY_API", "BODY", "HINGE", "SLIDE", "MORE")
+SLOTS = ("ARTICULATION", "HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY_API", "BODY", "HINGE", "SLIDE", "MORE")
 MOMENT, FORCE = 1e-7, 1e-5  # g cm^2/s^2 in N m, g cm/s^2 in N
 DEGREE = np.radians(1.0)
 
 
-def load(tmp_path, **places):
+def load(tmp_path, **texts):
     path = tmp_path / "robot.usda"
-    usual = dict.fromkeys(PLACES, "") | {"HINGE_API": "Some", "SLIDE_API": "Some"}
-    path.write_text(re.sub("|".join(PLACES), lambda found: (usual | places)[found[0]], ROBOT))
+    usual = dict.fromkeys(SLOTS, "") | {"HINGE_API": "Some", "SLIDE_API": "Some"}
+    path.write_text(re.sub("|".join(SLOTS), lambda found: (usual | texts)[found[0]], ROBOT))
     return sim.load(path, dtype="float64")
 
 
-def load_quietly(tmp_path, **places):
-    return strictly(load, tmp_path, **places)
+def load_quietly(tmp_path, **texts):
+    return strictly(load, tmp_path, **texts)
 
 
 def of_joint(model, joint, name):

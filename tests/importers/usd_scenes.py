@@ -211,10 +211,10 @@ def add_body(stage, name, position=(0, 0, 0), size=0.2, mass=1.0):
 
 def add_joint(stage, schema, name, body0, body1, pos0=(0, 0, 0), pos1=(0, 0, 0)):
     joint = schema.Define(stage, f"/{name}")
-    for number, (body, place) in enumerate(((body0, pos0), (body1, pos1))):
+    for number, (body, position) in enumerate(((body0, pos0), (body1, pos1))):
         if body:
             getattr(joint, f"CreateBody{number}Rel")().SetTargets([f"/{body}"])
-        getattr(joint, f"CreateLocalPos{number}Attr")(Gf.Vec3f(*place))
+        getattr(joint, f"CreateLocalPos{number}Attr")(Gf.Vec3f(*position))
     return joint
 
 

@@ -23,8 +23,8 @@ def faces_of(vertices, triangles):
     for k in np.argsort(-area, kind="stable"):
         if done[k]:
             continue
-        face, normal, place = triangles[k].tolist(), across[k] / area[k], p[k, 0]
-        inside = in_plane(vertices, triangles, across, place, normal, limit)
+        face, normal, position = triangles[k].tolist(), across[k] / area[k], p[k, 0]
+        inside = in_plane(vertices, triangles, across, position, normal, limit)
         if inside.sum() > 1:
             face = polygon_of(vertices, np.unique(triangles[inside]), normal, limit)
             normal = newell(vertices[face])
@@ -36,8 +36,8 @@ def faces_of(vertices, triangles):
     return faces
 
 
-def in_plane(vertices, triangles, across, place, normal, limit):
-    level = np.abs((vertices - place) @ normal) <= limit
+def in_plane(vertices, triangles, across, position, normal, limit):
+    level = np.abs((vertices - position) @ normal) <= limit
     return level[triangles].all(axis=1) & (across @ normal > 0.0)
 
 

@@ -55,8 +55,8 @@ def random_rays(model: sim.Model, worlds: int, rays: int, seed: int = 0) -> tupl
     """Coordinates [worlds, nq], origins and directions [worlds, rays, 3], some of them along an axis."""
     rng = np.random.default_rng(seed)
     q = np.repeat(model.q0[None], worlds, axis=0) + 0.1 * rng.normal(size=(worlds, model.nq))
-    for place in (3, 10):
-        q[:, place : place + 4] = rng.normal(size=(worlds, 4))
+    for first in (3, 10):
+        q[:, first : first + 4] = rng.normal(size=(worlds, 4))
     origin = rng.uniform((-2.5, -2.5, 0.0), (2.5, 2.5, 5.0), size=(worlds, rays, 3))
     direction = rng.normal(size=(worlds, rays, 3))
     direction[:, ::5] = -np.eye(3)[rng.integers(0, 3, (worlds, len(range(0, rays, 5))))]

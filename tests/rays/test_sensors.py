@@ -31,8 +31,8 @@ def test_a_height_scan_turns_with_the_heading_alone():
     points = sim.rays.grid_pattern((1.6, 1.0), 0.2)
     assert points.shape == (9 * 6, 2)
     scan = sim.torch.height_scan(robot, q, "ball", points, sim.RayTargets(exclude=("ball",)))
-    place = 0.5 + np.cos(heading) * points[:, 0] - np.sin(heading) * points[:, 1]
-    np.testing.assert_allclose(scan.detach()[0], 0.5 * place - 2.0, atol=1e-12)
+    position = 0.5 + np.cos(heading) * points[:, 0] - np.sin(heading) * points[:, 1]
+    np.testing.assert_allclose(scan.detach()[0], 0.5 * position - 2.0, atol=1e-12)
     scan.mean().backward()
     np.testing.assert_allclose(q.grad[0, :3], (0.5, 0.0, -1.0), atol=1e-12)
 

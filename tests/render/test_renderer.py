@@ -115,8 +115,8 @@ def test_frames_drawn_together_are_those_drawn_alone(device, monkeypatch):
     renderer = Renderer(model, width=SIZE[0], height=SIZE[1], camera=CAMERA, trails=[trail], device=device)
     alone = np.stack([renderer.draw(motion[frame], frame) for frame in range(count)])
     for cores in (1, 3, 64):
-        for place in ("frames", "renderer"):
-            monkeypatch.setattr(f"sim.render.{place}.usable_cores", lambda cores=cores: list(range(cores)))
+        for module in ("frames", "renderer"):
+            monkeypatch.setattr(f"sim.render.{module}.usable_cores", lambda cores=cores: list(range(cores)))
         together = render_frames(model, motion, CAMERA, *SIZE, trails=[trail], device=device)
         np.testing.assert_array_equal(together, alone)
 
@@ -187,8 +187,8 @@ def test_ambient_occlusion_darkens_corners_only():
     np.testing.assert_array_equal(dark, again)
     below = (-0.8, -0.15, 0.02)
     assert pixel(dark, below).sum() < 0.9 * pixel(plain, below).sum()
-    for open_place in ((0.0, -0.15, 0.72), (1.0, -1.0, 0.0)):
-        np.testing.assert_array_equal(pixel(dark, open_place), pixel(plain, open_place))
+    for open_point in ((0.0, -0.15, 0.72), (1.0, -1.0, 0.0)):
+        np.testing.assert_array_equal(pixel(dark, open_point), pixel(plain, open_point))
     refuses(lambda: AmbientOcclusion(rays=0), "positive")
     refuses(lambda: Renderer(model, width=8, height=6, camera=CAMERA).openness(poses[0]), "occlusion")
 

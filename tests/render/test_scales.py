@@ -9,11 +9,11 @@ from sim.render import AmbientOcclusion, Camera, Renderer, fit_camera, render_fr
 SIZE = (96, 72)
 
 
-def scene(size: float, place=(0.0, 0.0)):
+def scene(size: float, position=(0.0, 0.0)):
     """A box and a ball on the ground, and their poses."""
     builder = sim.ModelBuilder()
     builder.add_ground()
-    x, y = place
+    x, y = position
     builder.add_box(half_extents=3 * (0.1 * size,), mass=1.0, position=(x, y, 0.1 * size), rgba=(0.9, 0.1, 0.1, 1.0))
     builder.add_sphere(radius=0.1 * size, mass=1.0, position=(x + 0.4 * size, y, 0.1 * size))
     model = builder.finalize("float64")
@@ -34,8 +34,8 @@ def test_every_size_looks_alike(size):
 
 def test_far_from_the_origin_a_scene_looks_as_near_to_it():
     pictures = []
-    for place in ((0.0, 0.0), (3e6, -2e6)):  # a whole number of squares away
-        model, poses = scene(1.0, place)
+    for position in ((0.0, 0.0), (3e6, -2e6)):  # a whole number of squares away
+        model, poses = scene(1.0, position)
         pictures.append(render_frames(model, poses, width=SIZE[0], height=SIZE[1])[0])
     assert (difference(*pictures) > 2).mean() < 0.01
 

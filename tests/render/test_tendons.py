@@ -69,10 +69,10 @@ def test_paths_are_those_of_mujoco(q, wrapped):
     for tendon, own in enumerate(np.split(pieces, np.cumsum(sizes)[:-1])):
         np.testing.assert_allclose(own[1:, 0], own[:-1, 1], atol=1e-12)  # without gaps
         first, count = data.ten_wrapadr[tendon], data.ten_wrapnum[tendon]
-        places = data.wrap_xpos.reshape(-1, 3)[first : first + count]
+        positions = data.wrap_xpos.reshape(-1, 3)[first : first + count]
         path = np.concatenate([own[:, 0], own[-1:, 1]])
-        for place in places:
-            assert np.linalg.norm(path - place, axis=1).min() < 1e-7
+        for position in positions:
+            assert np.linalg.norm(path - position, axis=1).min() < 1e-7
         # An arc of angle a in n chords is shorter than itself by the factor sin(a / 2n) / (a / 2n), a at most a turn.
         angle = np.pi / ARC_PIECES
         drawn, true = np.linalg.norm(own[:, 1] - own[:, 0], axis=1).sum(), data.ten_length[tendon]

@@ -148,11 +148,15 @@ def test_arguments_of_another_type_are_named(call, message):
 
 
 def test_markers_of_a_generator_are_drawn():
-    places = ((0.3, 0.0, 0.2), (-0.3, 0.0, 0.2))
+    positions = ((0.3, 0.0, 0.2), (-0.3, 0.0, 0.2))
     poses = np.array([[[0.0, 0, 0, 0, 0, 0, 1]]])
     size = {"width": 64, "height": 48}
-    several = render_frames(ball_model(), poses, markers=(Marker("goal", place, 0.1) for place in places), **size)
-    expected = render_frames(ball_model(), poses, markers=[Marker("goal", place, 0.1) for place in places], **size)
+    several = render_frames(
+        ball_model(), poses, markers=(Marker("goal", position, 0.1) for position in positions), **size
+    )
+    expected = render_frames(
+        ball_model(), poses, markers=[Marker("goal", position, 0.1) for position in positions], **size
+    )
     without = render_frames(ball_model(), poses, **size)
     np.testing.assert_array_equal(several[0], expected[0])
     assert (several[0] != without[0]).any()

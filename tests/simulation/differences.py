@@ -132,10 +132,10 @@ def _direction(case: Case, name: str, entry: int, width: float) -> Direction:
     """The entry itself, along a quaternion too; of an inertia with its mirror."""
     shape = case.value(name).shape
     index = np.unravel_index(entry, shape)
-    places = {entry}
+    entries = {entry}
     if name == "inertia":
-        places.add(int(np.ravel_multi_index((index[0], index[2], index[1]), shape)))
-    return Direction(tuple(places), (1.0,) * len(places), width * _scale(case.value(name)))
+        entries.add(int(np.ravel_multi_index((index[0], index[2], index[1]), shape)))
+    return Direction(tuple(entries), (1.0,) * len(entries), width * _scale(case.value(name)))
 
 
 def _scale(value: np.ndarray) -> float:

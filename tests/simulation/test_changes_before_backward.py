@@ -94,9 +94,9 @@ def test_every_number_and_its_place_count(columns, dtype, device):
     """Each one moved by a unit in the last place, and each two exchanged, have a fingerprint of their own."""
     values = np.random.default_rng(columns).normal(size=(3, columns)).astype(dtype)
     found = [fingerprint(values, device)]
-    for place in range(values.size):
+    for entry in range(values.size):
         changed = values.copy().reshape(-1)
-        changed[place] = np.nextafter(changed[place], np.inf)
+        changed[entry] = np.nextafter(changed[entry], np.inf)
         found.append(fingerprint(changed.reshape(values.shape), device))
     for one, other in itertools.combinations(range(values.size), 2):
         changed = values.copy().reshape(-1)

@@ -17,8 +17,8 @@ def balls(dtype: str, far: float = 0.0, surface: sim.Surface | None = None) -> s
     """Two balls that touch each other and the ground, a third in the air."""
     builder = sim.ModelBuilder()
     builder.add_ground(surface=sim.Surface(friction=0.4))
-    for place in ((far, 0.0, RADIUS), (far + 2 * RADIUS, 0.0, RADIUS), (far, 1.0, 1.0)):
-        builder.add_sphere(radius=RADIUS, mass=MASS, position=place, surface=surface or sim.Surface())
+    for position in ((far, 0.0, RADIUS), (far + 2 * RADIUS, 0.0, RADIUS), (far, 1.0, 1.0)):
+        builder.add_sphere(radius=RADIUS, mass=MASS, position=position, surface=surface or sim.Surface())
     return builder.finalize(dtype)
 
 

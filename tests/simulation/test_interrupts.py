@@ -68,11 +68,11 @@ def enter_interruptible() -> None:
         pytest.fail("the signal should have come")
 
 
-@pytest.mark.parametrize("place", [check, enter_interruptible])
-def test_places_where_signals_may_interrupt(place):
+@pytest.mark.parametrize("function", [check, enter_interruptible])
+def test_places_where_signals_may_interrupt(function):
     after = []
     with pytest.raises(KeyboardInterrupt):
-        interrupted(lambda: after.append(place()))
+        interrupted(lambda: after.append(function()))
     assert not after
 
 

@@ -77,15 +77,15 @@ def test_defaults_leave_orbits_wheels_and_bullets_alone(device):
     simulator.rollout(simulator.state(q, qd), steps=10)
     assert simulator.bad_worlds == {}
     with np.errstate(over="ignore"):
-        for place, value in ((0, 1e9), (1, -2e8)):
+        for entry, value in ((0, 1e9), (1, -2e8)):
             far = q.copy()
-            far[place, 0] = value
+            far[entry, 0] = value
             if simulator.device.is_cuda:
                 simulator.rollout(simulator.state(far, qd), steps=2)
             else:
                 with pytest.warns(sim.NotFiniteWarning, match="the initial state"):
                     simulator.rollout(simulator.state(far, qd), steps=2)
-            assert simulator.bad_worlds == {place: 0}
+            assert simulator.bad_worlds == {entry: 0}
     free = sim.Simulator(model, DT, 3, device, state_limit=(np.inf, np.inf))
     free.rollout(free.state(1e12 * (q > 1e7) + q, qd), steps=2)
     assert free.bad_worlds == {}

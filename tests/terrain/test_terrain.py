@@ -16,7 +16,7 @@ def one(kind: sim.terrain.Kind, **options: float) -> sim.terrain.Terrain:
     return sim.terrain.generate([kind], size=SIZE, **options)
 
 
-def places(count: int = 2000) -> np.ndarray:
+def random_points(count: int = 2000) -> np.ndarray:
     return np.random.default_rng(3).uniform(-0.5 * SIZE, 0.5 * SIZE, (count, 2))
 
 
@@ -24,7 +24,7 @@ def places(count: int = 2000) -> np.ndarray:
 @pytest.mark.parametrize(("tread", "platform"), [(0.3, 2.0), (0.37, 1.1), (0.5, 4.9)])
 def test_stairs(down: bool, tread: float, platform: float) -> None:
     ground = one(Stairs(rise=0.12, tread=tread, platform=platform, down=down))
-    points = places()
+    points = random_points()
     away = np.abs(points).max(axis=1)
     count = int((SIZE - platform) / (2 * tread) + 1e-9)
     level = np.clip(np.floor((0.5 * platform + count * tread - away) / tread), 0, count)
@@ -38,7 +38,7 @@ def test_slope(down: bool) -> None:
     points = 0.1 * np.random.default_rng(5).integers(-29, 30, (500, 2))  # where the grid has its points
     expected = 0.3 * (0.5 * SIZE - np.maximum(np.abs(points).max(axis=1), 0.75))
     np.testing.assert_allclose(ground.height(points), -expected if down else expected, atol=1e-12)
-    sides = places()
+    sides = random_points()
     sides = sides[np.abs(np.abs(sides[:, 0]) - np.abs(sides[:, 1])) > 0.11]  # without the edges of the pyramid
     sides = sides[np.abs(np.abs(sides).max(axis=1) - 0.75) > 0.11]
     expected = 0.3 * (0.5 * SIZE - np.maximum(np.abs(sides).max(axis=1), 0.75))

@@ -110,16 +110,16 @@ def test_a_target_outside_the_cone(device):
     robot = shoulder(device, limits=sim.Limits(swing=0.5))
     tilt, heading = 1.2, torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
 
-    def place(tilt: float, heading: torch.Tensor) -> torch.Tensor:
+    def target(tilt: float, heading: torch.Tensor) -> torch.Tensor:
         across = np.sin(tilt) * torch.stack([heading.cos(), heading.sin()])
         return torch.cat([across, torch.full_like(across[:1], np.cos(tilt))])
 
-    found = robot.inverse_kinematics("elbow", place(tilt, heading))
+    found = robot.inverse_kinematics("elbow", target(tilt, heading))
     assert not found.success
     assert float(found.position_error) == pytest.approx(2.0 * np.sin(0.35), abs=1e-9)
     reached = robot.forward_kinematics(found.q, "elbow")[0]
-    torch.testing.assert_close(reached, place(0.5, heading), rtol=0.0, atol=1e-6)
-    assert robot.inverse_kinematics("elbow", place(0.5, heading)).success
+    torch.testing.assert_close(reached, target(0.5, heading), rtol=0.0, atol=1e-6)
+    assert robot.inverse_kinematics("elbow", target(0.5, heading)).success
 
 
 def test_the_gradient_at_a_limit_stays_at_it(device):

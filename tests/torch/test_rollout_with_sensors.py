@@ -121,14 +121,14 @@ def test_gradients(tmp_path, integrator):
         for e in torch.eye(control.numel()).double():
             change = step * e.reshape(control.shape)
             by_input.append(float(loss(base, rate, control + change) - loss(base, rate, control - change)) / (2 * step))
-        by_place, along = [], []
+        by_position, along = [], []
         for e in np.eye(model.nv):
             up, down = (
                 torch.tensor(sim.integrate(model, q[None], sign * step * e[None], 1.0).numpy()[0]) for sign in (1, -1)
             )
-            by_place.append(float(loss(up, rate, control) - loss(down, rate, control)) / (2 * step))
+            by_position.append(float(loss(up, rate, control) - loss(down, rate, control)) / (2 * step))
             along.append(float((up - down) @ found[0]) / (2 * step))
-    for value, expected in ((along, by_place), (found[1].numpy(), by_rate), (found[2].numpy().ravel(), by_input)):
+    for value, expected in ((along, by_position), (found[1].numpy(), by_rate), (found[2].numpy().ravel(), by_input)):
         assert np.abs(expected).max() > 1.0
         np.testing.assert_allclose(value, expected, atol=1e-6 * np.abs(expected).max())
 

@@ -114,10 +114,10 @@ def test_gradients(tmp_path, law, friction):
             [torch.tensor(sim.integrate(model, q[None], sign * step * e[None], 1.0).numpy()[0]) for sign in (1.0, -1.0)]
             for e in tangent
         ]
-        by_place = [float(loss(up, rate) - loss(down, rate)) / (2 * step) for up, down in moved]
+        by_position = [float(loss(up, rate) - loss(down, rate)) / (2 * step) for up, down in moved]
     np.testing.assert_allclose(found[1].numpy(), by_rate, atol=2e-6 * np.abs(by_rate).max())
     along = [(up - down).numpy() @ found[0].numpy() / (2 * step) for up, down in moved]
-    np.testing.assert_allclose(along, by_place, atol=2e-6 * np.abs(by_place).max())
+    np.testing.assert_allclose(along, by_position, atol=2e-6 * np.abs(by_position).max())
 
 
 def test_hard_contact(tmp_path):

@@ -118,10 +118,10 @@ def test_everything_has_room(browser, width, tmp_path):
         assert canvas.size["width"] >= width - 340
         chart = page.found("//*[contains(@class, 'uplot')]")[0]
         for each in (chart, page.row("State"), *page.found("//button[.//*[text()='Play']]")):
-            place = each.rect
-            assert canvas.size["width"] <= place["x"]
-            assert place["x"] + place["width"] <= width
-            assert place["y"] + place["height"] <= high
+            rectangle = each.rect
+            assert canvas.size["width"] <= rectangle["x"]
+            assert rectangle["x"] + rectangle["width"] <= width
+            assert rectangle["y"] + rectangle["height"] <= high
         assert page.found("//*[contains(text(), 'contact force of')]")
         browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it
         page.click_on("//*[text()='Settings']")

@@ -100,14 +100,14 @@ def test_sliders_have_limits_units_and_angles(model, viewer):
 def test_the_last_value_typed_counts(model, viewer, monkeypatch, label):
     """A browser sends every keystroke. The last one arrives while the program still acts on the first."""
     viewer.play(np.tile(model.q0, (100, 2, 1)), 0.01, playing=False)
-    slider, place = control(viewer, label), viewer._place
+    slider, show = control(viewer, label), viewer._show_pose
 
-    def place_slowly(*args, **options):
+    def show_slowly(*args, **options):
         slider._impl.value = 1.25 if label != "State" else 99
-        place(*args, **options)
+        show(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(viewer, "_place", place_slowly)
+        patch.setattr(viewer, "_show_pose", show_slowly)
         set_by_user(viewer, label, 1)
     act(slider)
     assert slider.value == pytest.approx(viewer._player.number if label == "State" else viewer.q[0, 0])

@@ -54,8 +54,8 @@ def test_stack(friction, dtype, left, num_worlds):
     material = sim.Surface(friction=friction, friction_rule="maximum")
     builder.add_ground(surface=material)
     for number in range(4):
-        place = (0, 0, 0.1 + 0.2 * number)
-        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0 + number, position=place, surface=material)
+        position = (0, 0, 0.1 + 0.2 * number)
+        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0 + number, position=position, surface=material)
     model = builder.finalize(dtype)
     contact = sim.MujocoContact(friction="pyramid")
     simulator = sim.Simulator(model, 2e-3, num_worlds=num_worlds, device="cpu", contact=contact)

@@ -24,11 +24,11 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("place", ["0 0 0", "0.1 0 0"])
+@pytest.mark.parametrize("position", ["0 0 0", "0.1 0 0"])
 @pytest.mark.parametrize("body", BODIES)
-def test_weights_are_those_of_mujoco(tmp_path, body, place):
+def test_weights_are_those_of_mujoco(tmp_path, body, position):
     path = tmp_path / "body.xml"
-    path.write_text(f"<mujoco><worldbody>{BODIES[body].replace('{}', place)}</worldbody></mujoco>")
+    path.write_text(f"<mujoco><worldbody>{BODIES[body].replace('{}', position)}</worldbody></mujoco>")
     peer, model = mujoco.MjModel.from_xml_path(str(path)), sim.load(path, dtype="float64")
     weights = InverseWeights(model)
     found = [weights.translation(each.link, each.weighed_at) for each in model.geometries]

@@ -134,14 +134,14 @@ def test_a_symmetric_break_stays_symmetric():
     radius, rows = 0.03, 5
     builder = sim.ModelBuilder()
     builder.add_ground(surface=sim.Surface(friction=0.0))
-    places = [(i * radius * np.sqrt(3.0), (j - i / 2) * 2 * radius) for i in range(rows) for j in range(i + 1)]
-    for x, y in [*places, (-0.3, 0.0)]:
+    positions = [(i * radius * np.sqrt(3.0), (j - i / 2) * 2 * radius) for i in range(rows) for j in range(i + 1)]
+    for x, y in [*positions, (-0.3, 0.0)]:
         builder.add_sphere(
             radius=radius, mass=0.17, position=(x, y, radius), surface=sim.Surface(friction=0.2, restitution=0.95)
         )
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1e-3)
-    qd = np.zeros((len(places) + 1, 6))
+    qd = np.zeros((len(positions) + 1, 6))
     qd[-1, 0] = 5.0
     final = simulator.rollout(simulator.state(model.q0, qd.reshape(-1)), steps=1000).final_state
     q = final.q.numpy()[0].reshape(-1, 7)[:-1, :2]

@@ -77,8 +77,8 @@ def folded(depth: float) -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("base", mass=2.0, inertia=(0.02, 0.02, 0.02))
     builder.add_joint("to_base", "free", child="base")
-    places = {"arm": (0.0, 0.0, 0.3), "hand": (0.2 - depth, 0.0, -0.3)}
-    for parent, (child, position) in zip(("base", "arm"), places.items(), strict=True):
+    positions = {"arm": (0.0, 0.0, 0.3), "hand": (0.2 - depth, 0.0, -0.3)}
+    for parent, (child, position) in zip(("base", "arm"), positions.items(), strict=True):
         builder.add_link(child, mass=1.0, inertia=(0.01, 0.01, 0.01))
         builder.add_joint(
             f"to_{child}", "prismatic", parent=parent, child=child, position=position, axis=(1.0, 0.0, 0.0)

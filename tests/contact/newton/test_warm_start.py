@@ -21,11 +21,11 @@ def heap() -> sim.Model:
     builder.add_ground(surface=sim.Surface(friction=0.6))
     turns = Rotation.from_rotvec(2.0 * np.random.default_rng(0).normal(size=(BOXES, 3))).as_quat()
     for number, turn in enumerate(turns):
-        place = (0.16 * (number % 3), 0.16 * (number // 3 % 2), 0.1 + 0.16 * (number // 6))
+        position = (0.16 * (number % 3), 0.16 * (number // 3 % 2), 0.1 + 0.16 * (number // 6))
         builder.add_box(
             half_extents=(0.05, 0.05, 0.05),
             mass=0.5,
-            position=place,
+            position=position,
             orientation=turn,
             surface=sim.Surface(friction=0.6),
         )

@@ -246,11 +246,11 @@ def _slots(
     prefix: str, suffix: str, text: str, slots: dict[str, str], values: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
     """The text with each value in each of its slots."""
-    for place, (slot, good) in enumerate(slots.items()):
+    for index, (slot, good) in enumerate(slots.items()):
         for number, value in enumerate(values):
             where = slot.format(good)
             assert where in text, where
-            yield f"{prefix}_{place}_{number}{suffix}", text.replace(where, slot.format(value))
+            yield f"{prefix}_{index}_{number}{suffix}", text.replace(where, slot.format(value))
 
 
 def _star(count: int, inside: str = "") -> str:

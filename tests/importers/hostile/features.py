@@ -137,13 +137,13 @@ AXES = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ", "distance", "nowhe
 def mjcfs() -> Iterator[tuple[str, str]]:
     """Names and texts."""
     yield "features.xml", MJCF
-    for kind, places, values in (("n", MJCF_NUMBERS, NUMBERS), ("w", MJCF_WORDS, WORDS)):
-        for place, good in enumerate(places):
+    for kind, texts, values in (("n", MJCF_NUMBERS, NUMBERS), ("w", MJCF_WORDS, WORDS)):
+        for k, good in enumerate(texts):
             for number, value in enumerate(values):
-                yield f"f{kind}_{place}_{number}.xml", _with(good, value)
-    for place, (good, other) in enumerate(MJCF_REFERENCES.items()):
+                yield f"f{kind}_{k}_{number}.xml", _with(good, value)
+    for k, (good, other) in enumerate(MJCF_REFERENCES.items()):
         for number, value in enumerate((other, *NAMES)):
-            yield f"fr_{place}_{number}.xml", _with(good, value)
+            yield f"fr_{k}_{number}.xml", _with(good, value)
     for number, tag in enumerate(MJCF_TWICE):
         found = re.search(rf"{tag}[^<>]*(/>|>.*?</{tag.split()[0][1:]}>)", MJCF, re.DOTALL)
         assert found, tag
@@ -155,12 +155,12 @@ def mjcfs() -> Iterator[tuple[str, str]]:
 def usds() -> Iterator[tuple[str, str]]:
     """Names and texts."""
     yield "d6.usda", USDA
-    for place, good in enumerate(USD_NUMBERS):
+    for k, good in enumerate(USD_NUMBERS):
         for number, value in enumerate(USD_VALUES):
-            yield f"dn_{place}_{number}.usda", _with_line(good, value)
-    for place, (good, other) in enumerate(USD_RELATIONS.items()):
+            yield f"dn_{k}_{number}.usda", _with_line(good, value)
+    for k, (good, other) in enumerate(USD_RELATIONS.items()):
         for number, value in enumerate((other, *USD_TARGETS)):
-            yield f"dr_{place}_{number}.usda", _with_line(good, value)
+            yield f"dr_{k}_{number}.usda", _with_line(good, value)
     joint = USDA[USDA.index("    def PhysicsJoint") : USDA.rindex("}")]
     yield "d_twice.usda", USDA.replace(joint, joint + joint.replace('"d6"', '"second"'))
     yield "d_name.usda", USDA.replace(joint, joint * 2)
@@ -176,13 +176,13 @@ def usds() -> Iterator[tuple[str, str]]:
         yield f"d_{axis}.usda", USDA.replace("rotZ", axis)
 
 
-def _with(place: str, value: str | None) -> str:
+def _with(text: str, value: str | None) -> str:
     """A file with another value of an attribute, the one in braces of several, or without it (None)."""
-    found = place.replace("{", "").replace("}", "")
+    found = text.replace("{", "").replace("}", "")
     assert found in MJCF, found
-    attribute = re.search(r'\w+="{[^}]*}"' if "{" in place else r'\w+="[^"]*"', place)[0]
+    attribute = re.search(r'\w+="{[^}]*}"' if "{" in text else r'\w+="[^"]*"', text)[0]
     changed = "" if value is None else f'{attribute.split("=")[0]}="{value}"'
-    return MJCF.replace(found, place.replace(attribute, changed), 1)
+    return MJCF.replace(found, text.replace(attribute, changed), 1)
 
 
 def _with_line(part: str, value: str | None) -> str:

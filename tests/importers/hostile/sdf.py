@@ -34,11 +34,11 @@ MODEL = "<sdf version='1.9'><model name='{name}'>{inside}</model></sdf>"
 
 def sdfs(values: Sequence[str], paths: Sequence[str]) -> Iterator[tuple[str, str | bytes]]:
     """Names and contents; ``paths`` are names of mesh files."""
-    for place, (slot, good) in enumerate(SLOTS.items()):
+    for index, (slot, good) in enumerate(SLOTS.items()):
         text = SDF if slot.format(good) in SDF else SDF.replace("<link name='m'/>", MESH)
         assert slot.format(good) in text, slot
         for number, value in enumerate(values):
-            yield f"s_{place}_{number}.sdf", text.replace(slot.format(good), slot.format(value))
+            yield f"s_{index}_{number}.sdf", text.replace(slot.format(good), slot.format(value))
     whole = SDF.replace("<link name='m'/>", MESH)
     for number, path in enumerate(paths):
         yield f"s_mesh_{number}.sdf", whole.replace("nothing.stl", path)
