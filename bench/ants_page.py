@@ -7,7 +7,7 @@ import numpy as np
 
 from examples.outputs import plot
 
-WAYS = ("here", "MuJoCo", "MuJoCo, twice as long", "here, then MuJoCo")
+METHODS = ("here", "MuJoCo", "MuJoCo, twice as long", "here, then MuJoCo")
 PAPER = {"MuJoCo": "868 ± 77", "here, then MuJoCo": "1735 ± 1066"}
 PRETRAINING = """\
 The table shows ants in MuJoCo after training there alone, and after training in a simulator first (the paper's table 5:
@@ -100,10 +100,10 @@ def pretraining_section(record: dict[str, Any]) -> str:
         "| return, length, speed in MuJoCo |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in sorted(record["rows"], key=lambda row: (WAYS.index(row["way"]), row["seed"])):
+    for row in sorted(record["rows"], key=lambda row: (METHODS.index(row["method"]), row["seed"])):
         steps = [str(row["steps"].get(engine, "-")) for engine in ("here", "mujoco")]
         played = [_played(row[engine]) for engine in ("here", "mujoco")]
-        head = [row["way"], PAPER.get(row["way"], ""), str(row["seed"]), *steps, f"{row['seconds']:.0f}"]
+        head = [row["method"], PAPER.get(row["method"], ""), str(row["seed"]), *steps, f"{row['seconds']:.0f}"]
         lines.append(f"| {' | '.join([*head, *played])} |")
     processors = ", ".join(dict.fromkeys(row["processor"] for row in record["rows"]))
     return f"{PRETRAINING}\n" + "\n".join(lines) + f"\n\nAll on {processors}."

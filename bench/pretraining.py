@@ -24,7 +24,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-from bench.ants_page import WAYS
+from bench.ants_page import METHODS
 from bench.baselines import ALGORITHMS, FOREVER, PPO_SETTINGS, Clock, Deterministic
 from bench.timing import machine
 from bench.trainings import Trainings
@@ -45,23 +45,23 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    trainings = Trainings(options.json, key_of=lambda row: (row["way"], row["seed"], row["minutes"]))
+    trainings = Trainings(options.json, key_of=lambda row: (row["method"], row["seed"], row["minutes"]))
     for seed in range(options.seeds):
-        for ways in ((WAYS[0], WAYS[3]), WAYS[1:3]):
-            if not all((way, seed, options.minutes) in trainings for way in ways):
-                for row in measure(ways, seed, options.minutes):
+        for methods in ((METHODS[0], METHODS[3]), METHODS[1:3]):
+            if not all((method, seed, options.minutes) in trainings for method in methods):
+                for row in measure(methods, seed, options.minutes):
                     trainings.add(row)
 
 
-def measure(ways: Sequence[str], seed: int, minutes: float) -> Iterator[dict[str, Any]]:
+def measure(methods: Sequence[str], seed: int, minutes: float) -> Iterator[dict[str, Any]]:
     """Train for a while, and continue in MuJoCo; the policy is played after both."""
-    first = in_ours if ways[0] == "here" else in_theirs
+    first = in_ours if methods[0] == "here" else in_theirs
     training = Training(first(seed), seed)
-    for way in ways:
+    for method in methods:
         if training.seconds:
             training.move(in_theirs(seed + 1000))
-        training.learn(60.0 * minutes, f"{way}, seed {seed}")
-        yield {"way": way, "seed": seed, "minutes": minutes, **training.played(seed)}
+        training.learn(60.0 * minutes, f"{method}, seed {seed}")
+        yield {"method": method, "seed": seed, "minutes": minutes, **training.played(seed)}
 
 
 def in_ours(seed: int) -> VecEnv:

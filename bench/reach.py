@@ -43,15 +43,15 @@ def main() -> None:
         torch.manual_seed(0)
         network = PoseNetwork(reachable, PROPOSALS)
         learning = train(network, options.iterations, 0)
-        ways = compare(network, HELD_OUT, 0)
-        print(f"{path.stem}\n{HEADER}\n" + "\n".join(way.row for way in ways))
-        records += [record(path.stem, learning, way) | {"machine": before} for way in ways]
+        methods = compare(network, HELD_OUT, 0)
+        print(f"{path.stem}\n{HEADER}\n" + "\n".join(method.row for method in methods))
+        records += [record(path.stem, learning, method) | {"machine": before} for method in methods]
     write_json(options.json, records)
 
 
-def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:
+def record(robot: str, learning: Learning, method: Errors) -> dict[str, object]:
     """Return one row of the table, with figures of the training."""
-    errors = {"distance_mm": 1e3 * way.distance, "angle_degrees": way.angle * 180.0 / math.pi}
+    errors = {"distance_mm": 1e3 * method.distance, "angle_degrees": method.angle * 180.0 / math.pi}
     figures = {
         f"{name}_{kind}": round(float(value), 4)
         for name, x in errors.items()
@@ -59,11 +59,11 @@ def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:
     }
     return {
         "robot": robot,
-        "way": way.way,
+        "method": method.method,
         **figures,
-        "within_goal": round(way.close, 4),
-        "us_per_target": round(1e6 * way.seconds, 1),
-        "targets": len(way.distance),
+        "within_goal": round(method.close, 4),
+        "us_per_target": round(1e6 * method.seconds, 1),
+        "targets": len(method.distance),
         "iterations": len(learning.figures) - 1,
         "training_seconds": round(learning.seconds, 1),
     }

@@ -132,13 +132,13 @@ def reach(records: Sequence[Record]) -> str:
             ", ".join(f"{r[f'{name}_{kind}']:.{digits}f}" for kind in ("mean", "median", "p95"))
             for name, digits in (("distance_mm", 1), ("angle_degrees", 2))
         )
-        lines.append(f"| {r['way']} | {distance} mm | {angle}° | {100.0 * r['within_goal']:.0f} % |")
+        lines.append(f"| {r['method']} | {distance} mm | {angle}° | {100.0 * r['within_goal']:.0f} % |")
     return "\n".join(lines)
 
 
 def reach_in_short(records: Sequence[Record]) -> str:
     """Return the accuracy of the network's answers in the README."""
-    answers = [r for r in _panda(records) if r["way"].startswith("network")]
+    answers = [r for r in _panda(records) if r["method"].startswith("network")]
     return (
         f"Panda, {answers[-1]['targets']} unseen poses: {answers[-1]['distance_mm_mean']:.1f} mm and "
         f"{answers[-1]['angle_degrees_mean']:.1f}° mean error, by the network alone"

@@ -105,7 +105,8 @@ def traffic(record: dict[str, Any]) -> str:
     for row in record["rows"]:
         bounds = " | ".join(f"{most_per_second(row, worlds) / 1e6:.0f}" for worlds in WORLDS)
         lines.append(
-            f"| {STANDING[row['solver']]} | {PASSES[row['way']]} | {row['launches']} | {row['bytes']:,.0f} | {bounds} |"
+            f"| {STANDING[row['solver']]} | {PASSES[row['phase']]} | {row['launches']} "
+            f"| {row['bytes']:,.0f} | {bounds} |"
         )
     return "\n".join(lines)
 
@@ -121,7 +122,7 @@ def on_gpu(records: Sequence[dict[str, Any]]) -> str:
     found = {(record["case"].rpartition(" ")[2], record["worlds"]): record for record in records}
     for worlds in sorted({worlds for solver, worlds in found if solver == "newton"}):
         pairs = [found[solver, worlds] for solver in STANDING]
-        times = [record[way] for record in pairs for way in ("forward_us", "backward_us")]
+        times = [record[phase] for record in pairs for phase in ("forward_us", "backward_us")]
         lines.append(f"| {worlds:,} | {' | '.join(f'{1.0 / time:.3g}' for time in times)} |")
     machine, theirs = records[0]["machine"], records[0]["peer_forward_us"]
     lines += [

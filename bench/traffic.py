@@ -47,7 +47,7 @@ class Traffic:
     """
 
     solver: str
-    way: str
+    phase: str
     launches: int
     bytes: float
     heaviest: dict[str, float]
@@ -79,7 +79,7 @@ def measure(solver: str) -> list[Traffic]:
     return [summary(solver, "forward", forward), summary(solver, "back", shard.step.backward_step)]
 
 
-def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
+def summary(solver: str, phase: str, work: Callable[[], None]) -> Traffic:
     """Return the memory traffic of some launches. They are recorded and not executed."""
     moved: list[tuple[str, int]] = []
     launch = wp.launch
@@ -96,7 +96,7 @@ def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
     for name, size in moved:
         by_kernel[name] += size
     heaviest = {name: size / WORLDS for name, size in by_kernel.most_common(5)}
-    return Traffic(solver, way, len(moved), by_kernel.total() / WORLDS, heaviest)
+    return Traffic(solver, phase, len(moved), by_kernel.total() / WORLDS, heaviest)
 
 
 def bytes_of_worlds(argument: Any) -> int:

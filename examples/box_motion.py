@@ -146,8 +146,10 @@ class Sensitivity:
         q = motion.q[1:].requires_grad_()
         # An observation depends only on the state at its time: one backward pass for each of its components.
         numbers = residuals(q, seen).unflatten(1, (rows, -1))
-        ways = [torch.autograd.grad(numbers[:, :, k].sum(), q, retain_graph=True)[0] for k in range(numbers.shape[2])]
-        return torch.einsum("rtni,tnip->ntrp", torch.stack(ways), slopes).flatten(1, 2).numpy()
+        gradients = [
+            torch.autograd.grad(numbers[:, :, k].sum(), q, retain_graph=True)[0] for k in range(numbers.shape[2])
+        ]
+        return torch.einsum("rtni,tnip->ntrp", torch.stack(gradients), slopes).flatten(1, 2).numpy()
 
 
 def filled(which: np.ndarray) -> np.ndarray:
@@ -195,13 +197,13 @@ def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | Non
     with torch.no_grad():
         q = Motion(scene, len(truth), device).states(torch.tensor(np.log(truth)))[0].cpu().numpy()
     position, orientation = q[..., :3], q[..., 3:]
-    way = np.linalg.norm(np.diff(position, axis=0), axis=2).sum(axis=0)
+    length = np.linalg.norm(np.diff(position, axis=0), axis=2).sum(axis=0)
     steps = [Rotation.from_quat(part.reshape(-1, 4)) for part in (orientation[:-1], orientation[1:])]
     turn = (steps[0].inv() * steps[1]).magnitude().reshape(len(q) - 1, -1).sum(axis=0)
     position, orientation = position[every::every], orientation[every::every]
     errors = NOISE * turn[:, None] * rng.standard_normal(position.shape)
     seen = Rotation.from_quat(orientation.reshape(-1, 4)) * Rotation.from_rotvec(errors.reshape(-1, 3))
     return Observation(
-        position + NOISE * way[:, None] * rng.standard_normal(position.shape),
-        seen.as_quat().reshape(orientation.shape), NOISE * way, NOISE * turn, every,
+        position + NOISE * length[:, None] * rng.standard_normal(position.shape),
+        seen.as_quat().reshape(orientation.shape), NOISE * length, NOISE * turn, every,
     )  # fmt: skip

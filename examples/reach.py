@@ -68,7 +68,7 @@ class Errors:
         seconds: time per target, with all targets in one batch.
     """
 
-    way: str
+    method: str
     distance: np.ndarray
     angle: np.ndarray
     seconds: float
@@ -90,7 +90,7 @@ class Errors:
             f"{np.mean(x):10.2f}{np.median(x):8.2f}{np.quantile(x, 0.95):8.2f}"
             for x in (1e3 * self.distance, np.degrees(self.angle))
         ]
-        return f"{self.way:46}{''.join(figures)}{100.0 * self.close:10.1f} %{1e6 * self.seconds:9.0f}"
+        return f"{self.method:46}{''.join(figures)}{100.0 * self.close:10.1f} %{1e6 * self.seconds:9.0f}"
 
 
 HEADER = f"""{"":46}{"distance [mm]":>26}{"angle [degrees]":>26}{"within":>12}{"time":>9}
@@ -233,7 +233,7 @@ def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
         return lambda: answer(network, *target, passes)
 
     return [
-        *(timed(way_name(passes), ask(passes)) for passes in range(PASSES + 1)),
+        *(timed(method_name(passes), ask(passes)) for passes in range(PASSES + 1)),
         timed(
             f"proposals and {PASSES} Jacobian steps",
             lambda: by_jacobian(reachable, network(*target), *target, PASSES),
@@ -245,17 +245,17 @@ def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
     ]
 
 
-def way_name(passes: int) -> str:
+def method_name(passes: int) -> str:
     """Return the name of the network's answers after a number of passes."""
     return f"network, {passes} pass{'' if passes == 1 else 'es'}" if passes else "network, proposals"
 
 
-def timed(way: str, call: Callable[[], Answers]) -> Errors:
+def timed(method: str, call: Callable[[], Answers]) -> Errors:
     """Return errors and time of a method. A first call, which may compile kernels, is not timed."""
     call()
     start = time.perf_counter()
     _, distance, angle = (x.cpu().numpy() for x in call())
-    return Errors(way, distance, angle, (time.perf_counter() - start) / len(distance))
+    return Errors(method, distance, angle, (time.perf_counter() - start) / len(distance))
 
 
 # ---- the command line --------------------------------------------------------------------------------------------
@@ -280,20 +280,20 @@ def main() -> None:
     problem = {name: str(getattr(options, name)) for name in ("robot", "iterations", "proposals", "seed")}
     with Progress(options.out / "interrupted.npz", problem | {"frame": frame}, options.restart) as kept:
         learning = train(network, options.iterations, options.seed, kept)
-        ways = compare(network, HELD_OUT, options.seed)
-        print(f"{HELD_OUT} unseen targets\n{HEADER}\n" + "\n".join(way.row for way in ways))
-        best = ways[PASSES]
+        methods = compare(network, HELD_OUT, options.seed)
+        print(f"{HELD_OUT} unseen targets\n{HEADER}\n" + "\n".join(method.row for method in methods))
+        best = methods[PASSES]
         distance, angle = best.means
         print(
-            f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
+            f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.method}, {1e3 * distance:.2f} mm and "
             f"{math.degrees(angle):.2f} degrees mean error"
         )
-        files = write(options.out, network, learning, ways)
+        files = write(options.out, network, learning, methods)
         files += show(options, {GREY: untrained, BLUE: network})
         print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
-def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Errors]) -> list[Path]:
+def write(out: Path, network: PoseNetwork, learning: Learning, methods: Sequence[Errors]) -> list[Path]:
     """Write the curves, the errors and the network's parameters."""
     files = [out / name for name in ("loss.png", "reach.npz", "network.pt")]
     with plot(files[0], columns=2) as panels:
@@ -305,8 +305,16 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
             axes.set_xlabel(f"iteration, each {STEPS} steps of {BATCH} targets")
             axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
             axes.legend()
-    errors = {f"{kind}_{k}": getattr(way, kind) for k, way in enumerate(ways) for kind in ("distance", "angle")}
-    write_arrays(files[1], names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors)
+    errors = {
+        f"{kind}_{k}": getattr(method, kind) for k, method in enumerate(methods) for kind in ("distance", "angle")
+    }
+    write_arrays(
+        files[1],
+        names=learning.names,
+        figures=learning.figures,
+        methods=[method.method for method in methods],
+        **errors,
+    )
     write_network(files[2], network)
     return files
 

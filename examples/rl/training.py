@@ -245,14 +245,14 @@ def write_film(options: argparse.Namespace, model: sim.Model, q: np.ndarray, ste
     width, height = options.size
     stride = max(1, round(1.0 / (FPS * step_dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
-    way = travelled(poses, round(FOLLOW_SECONDS / (stride * step_dt)))
+    travel = travelled(poses, round(FOLLOW_SECONDS / (stride * step_dt)))
     beside = poses.copy()
-    beside[:, :, :3] -= way[:, None]
+    beside[:, :, :3] -= travel[:, None]
     camera = fit_camera(model, beside, aspect=width / height)
     renderer = Renderer(model, width=width, height=height, camera=camera, device=options.device)
     pictures = []
     for frame in tqdm(range(len(poses)), desc="rendering", unit="frame"):
-        position, target = (tuple(np.add(point, way[frame])) for point in (camera.position, camera.target))
+        position, target = (tuple(np.add(point, travel[frame])) for point in (camera.position, camera.target))
         renderer.camera = replace(camera, position=position, target=target)
         pictures.append(renderer.draw(poses[frame], frame))
     write_gif(options.out / "policy.gif", np.stack(pictures), fps=1.0 / (stride * step_dt))

@@ -75,8 +75,8 @@ def seams(speed: float, friction: float, seconds: float) -> PhysicsScene:
     qd0[0] = speed
     hop = Quantity("hop", "m", 0.0, 1e-4, "a seam leaves no trace", lambda m: max(float(m.q[:, 2].max()) - 0.05, 0.0))
     if friction:
-        way = speed**2 / (2.0 * friction * G)
-        end = Quantity("distance", "m", way, 1e-2 * way, "one step of friction", lambda m: float(m.q[-1, 0]))
+        distance = speed**2 / (2.0 * friction * G)
+        end = Quantity("distance", "m", distance, 1e-2 * distance, "one step of friction", lambda m: float(m.q[-1, 0]))
         name = f"box of {speed:.0f} m/s over seams, friction {friction:g}"
     else:
         end = Quantity("speed", "m/s", speed, 1e-3 * speed, "nothing brakes it", lambda m: float(m.qd[-1, 0]))

@@ -199,10 +199,10 @@ def test_gradients_of_a_search_and_of_a_policy(arm):
     rng = np.random.default_rng(0)
     for controls in (so.PerStage(), so.Policy(module)):
         problem = so.Problem(simulator, 4, costs, hold=2, controls=controls, q0=[0.1, 0.2], act0=[0.3, -0.4])
-        x, way = rng.standard_normal((2, problem.size))
+        x, direction = rng.standard_normal((2, problem.size))
         found = problem.evaluate(x[None])
-        up, down = problem.costs_of(np.stack([x + 1e-6 * way, x - 1e-6 * way]))
-        assert found.gradient[0] @ way == pytest.approx((up - down) / 2e-6, rel=1e-7)
+        up, down = problem.costs_of(np.stack([x + 1e-6 * direction, x - 1e-6 * direction]))
+        assert found.gradient[0] @ direction == pytest.approx((up - down) / 2e-6, rel=1e-7)
     refuses(lambda: so.Problem(simulator, 4, [so.ActuatorState([0.1])]), "target", "shape")
     stateless = slider("none")
     refuses(lambda: so.Problem(stateless, 4, [so.ActuatorState()]), "no actuator", "state")
@@ -248,6 +248,6 @@ def test_derivatives_of_a_fit(arm, known_start):
     rng = np.random.default_rng(0)
     start = unknowns.start.numpy()
     x = np.append(start + 0.05 * rng.standard_normal(len(start)), 0.3 * rng.standard_normal(problem.extra))
-    way = rng.standard_normal(len(x))
-    difference = (problem.values(x + 1e-6 * way) - problem.values(x - 1e-6 * way)) / 2e-6
-    np.testing.assert_allclose(problem.jacobian(x) @ way, difference, atol=1e-7 * np.abs(difference).max())
+    direction = rng.standard_normal(len(x))
+    difference = (problem.values(x + 1e-6 * direction) - problem.values(x - 1e-6 * direction)) / 2e-6
+    np.testing.assert_allclose(problem.jacobian(x) @ direction, difference, atol=1e-7 * np.abs(difference).max())

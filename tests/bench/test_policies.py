@@ -103,8 +103,8 @@ def test_ants_are_listed_beside_the_paper(tmp_path) -> None:
     played = {"return": [2000.4, 30.2], "length": [990.0, 9.0], "speed": [2.126, 0.1]}
     common = {"seed": 0, "minutes": 3.0, "processor": "P", "seconds": 180.2, "here": played, "mujoco": played}
     rows = [
-        {"way": "here, then MuJoCo", "steps": {"here": 7000, "mujoco": 5000}, **common},
-        {"way": "MuJoCo", "steps": {"mujoco": 5000}, **common},
+        {"method": "here, then MuJoCo", "steps": {"here": 7000, "mujoco": 5000}, **common},
+        {"method": "MuJoCo", "steps": {"mujoco": 5000}, **common},
     ]
     text = ants_page.pretraining_section({"rows": rows})
     both = "2000 ± 30, 990, 2.13 m/s | 2000 ± 30, 990, 2.13 m/s |"

@@ -199,12 +199,12 @@ def test_nearly_parallel_lines_keep_both_ends_and_where_they_cross(types, angle)
     found = Found(lines.bench, 0.02)
     check_first_contact(found, 1e-9)
     # No edge moves by more than this.
-    way = angle * np.linalg.norm(pose[1, :, :3], axis=1)
-    np.testing.assert_array_less(np.abs(found.least - lines.gap), 1e-9 + way**2 / 1e-3)
+    direction = angle * np.linalg.norm(pose[1, :, :3], axis=1)
+    np.testing.assert_array_less(np.abs(found.least - lines.gap), 1e-9 + direction**2 / 1e-3)
     assert set(found.count) <= {2, 3}
     height = np.einsum("kwi,wi->kw", found.point, lines.along)
-    np.testing.assert_array_less(np.abs(np.nanmin(height, axis=0) - lines.lower), 1e-9 + 2.0 * way)
-    np.testing.assert_array_less(np.abs(np.nanmax(height, axis=0) - lines.upper), 1e-9 + 2.0 * way)
+    np.testing.assert_array_less(np.abs(np.nanmin(height, axis=0) - lines.lower), 1e-9 + 2.0 * direction)
+    np.testing.assert_array_less(np.abs(np.nanmax(height, axis=0) - lines.upper), 1e-9 + 2.0 * direction)
 
 
 @pytest.mark.parametrize("types", ids([*EDGED, *SHARP]))

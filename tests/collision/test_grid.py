@@ -13,7 +13,7 @@ from warp_kernels.constraints.kinds import CONTACT
 from warp_kernels.types import BOX, SPHERE
 
 
-def both_ways(monkeypatch, make) -> list[sim.Simulator]:
+def with_and_without_grid(monkeypatch, make) -> list[sim.Simulator]:
     """Simulators that list all pairs, and that find near ones by the grid."""
     found = []
     for listed in (10**6, 0):
@@ -46,7 +46,7 @@ def test_finds_the_contacts_of_all_pairs(monkeypatch, dtype, offset, speed, devi
     q[..., :3] += 0.05 * rng.normal(size=q[..., :3].shape)
     q[..., 3:] = Rotation.random(q[..., 3:].size // 4, rng=rng).as_quat().reshape(q[..., 3:].shape)
     qd = speed * rng.normal(size=(worlds, q.shape[1], 6))
-    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, worlds, device, threads=1))
+    listed, grid = with_and_without_grid(monkeypatch, lambda: sim.Simulator(model, DT, worlds, device, threads=1))
     seed = rng.normal(size=(2, worlds, model.nq))
     found = []
     for simulator in (listed, grid):
@@ -79,7 +79,7 @@ def test_every_family_of_pairs_at_once(monkeypatch):
         else:
             builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=position)
     model = builder.finalize("float64")
-    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
+    listed, grid = with_and_without_grid(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
     for simulator in (listed, grid):
         simulator.step(simulator.state(simulator.model.q0))
         assert not simulator.contact_overflow.any()
@@ -116,7 +116,7 @@ def mixed_rules() -> sim.Model:
 def test_keeps_exclusions_and_rules(monkeypatch):
     """The same contacts with the same friction as from the list of all pairs."""
     model = mixed_rules()
-    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
+    listed, grid = with_and_without_grid(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
     found = []
     for simulator in (listed, grid):
         simulator.step(simulator.state(simulator.model.q0))

@@ -156,7 +156,7 @@ def test_the_nearest_contacts_are_kept(num_worlds, moving):
             assert max(gap[pair][0] for pair in found) <= min((gap[pair][1] for pair in dropped), default=np.inf)
 
 
-def left_after(apart: np.ndarray, way: np.ndarray, reach: float) -> tuple[float, float]:
+def left_after(apart: np.ndarray, direction: np.ndarray, reach: float) -> tuple[float, float]:
     """Least and most distance of two balls that the step would leave at the rate of the present, or of their touch.
 
     For those that would touch at the rate of the present but don't, the distance at the end. Least and most differ
@@ -164,15 +164,15 @@ def left_after(apart: np.ndarray, way: np.ndarray, reach: float) -> tuple[float,
     """
 
     def left(time: float) -> float:
-        there = apart + time * way
+        there = apart + time * direction
         distance = np.linalg.norm(there)
-        return distance - reach + (1.0 - time) * (there @ way) / distance
+        return distance - reach + (1.0 - time) * (there @ direction) / distance
 
     if np.linalg.norm(apart) <= reach - 1e-3 or left(0.0) >= 0.0:
         return left(0.0), left(0.0)
-    a, b, c = way @ way, apart @ way, apart @ apart - reach**2
+    a, b, c = direction @ direction, apart @ direction, apart @ apart - reach**2
     touch = max((-b - np.sqrt(b * b - a * c)) / a, 0.0) if b * b > a * c else 1.0
     if touch >= 1.0:
         return left(1.0), left(1.0)
-    nearest = np.linalg.norm(apart + min(-b / a, 1.0) * way) - reach
+    nearest = np.linalg.norm(apart + min(-b / a, 1.0) * direction) - reach
     return left(touch), left(touch) if nearest < -1e-3 else left(1.0)

@@ -71,8 +71,8 @@ def slide(
     size, course = rng.uniform(0.35, 0.7), rng.uniform(-0.04, 0.04)
     turn = course if body == "lying cylinder" else rng.uniform(-0.8, 0.8)
     builder = sim.ModelBuilder()
-    way = speed * seconds if friction == 0.0 else speed**2 / (2.0 * friction * G)
-    add_floor(builder, floor, gap, size, friction, way + 0.8)
+    direction = speed * seconds if friction == 0.0 else speed**2 / (2.0 * friction * G)
+    add_floor(builder, floor, gap, size, friction, direction + 0.8)
     add_body(builder, body)
     model = builder.finalize(dtype)
     start = np.array([rng.uniform(-0.3, 0.0), rng.uniform(-0.02, 0.02), BODIES[body] - 1e-5])
@@ -91,9 +91,9 @@ def slide(
 def test_a_body_without_friction_keeps_its_speed(body, floor, gap, dtype):
     for seed, speed in enumerate((0.5, 2.0, 8.0)):
         seconds = 1.2 / max(speed, 1.0)
-        way, height = slide(body, floor, gap, 0.0, speed, dtype, seed, seconds)
-        np.testing.assert_allclose(way[-1], speed * seconds, rtol=1e-3)
-        np.testing.assert_allclose(way[-1] - way[-101], 0.1 * speed, rtol=1e-3)
+        direction, height = slide(body, floor, gap, 0.0, speed, dtype, seed, seconds)
+        np.testing.assert_allclose(direction[-1], speed * seconds, rtol=1e-3)
+        np.testing.assert_allclose(direction[-1] - direction[-101], 0.1 * speed, rtol=1e-3)
         assert np.ptp(height) < 1e-4
 
 
@@ -103,8 +103,8 @@ def test_a_body_without_friction_keeps_its_speed(body, floor, gap, dtype):
 @pytest.mark.parametrize("body", BODIES)
 def test_a_body_with_friction_stops_where_it_should(body, floor, gap, dtype):
     for seed, speed in enumerate((0.7, 2.0)):
-        way, height = slide(body, floor, gap, 0.3, speed, dtype, 10 + seed, 1.1 * speed / (0.3 * G))
-        np.testing.assert_allclose(way[-1], speed**2 / (2.0 * 0.3 * G), rtol=0.01)
+        direction, height = slide(body, floor, gap, 0.3, speed, dtype, 10 + seed, 1.1 * speed / (0.3 * G))
+        np.testing.assert_allclose(direction[-1], speed**2 / (2.0 * 0.3 * G), rtol=0.01)
         assert np.ptp(height) < 1e-4
 
 

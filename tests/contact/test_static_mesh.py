@@ -120,9 +120,9 @@ def test_what_is_tossed_into_a_tray_stays_in_it(kind, speed):
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     q[:, :3] = rng.uniform((-0.3, -0.2, -0.7), (0.3, 0.2, -0.4), (worlds, 3))
     q[:, 3:] = Rotation.random(worlds, rng=rng).as_quat()
-    way = rng.normal(size=(worlds, 3)) * (1.0, 1.0, 0.3)
-    way[:, 2] = -np.abs(way[:, 2])
-    qd[:, :3] = speed * way / np.linalg.norm(way, axis=1)[:, None]
+    direction = rng.normal(size=(worlds, 3)) * (1.0, 1.0, 0.3)
+    direction[:, 2] = -np.abs(direction[:, 2])
+    qd[:, :3] = speed * direction / np.linalg.norm(direction, axis=1)[:, None]
     qd[:, 3:] = 10.0 * rng.normal(size=(worlds, 3))
     simulator = sim.Simulator(model, 1 / 240, worlds, "cpu")
     motion = simulator.rollout(simulator.state(q, qd), steps=480)

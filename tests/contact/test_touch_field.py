@@ -61,13 +61,13 @@ def check_near_misses(builder: sim.ModelBuilder, kind: str, dt: float, edge: tup
     simulator = sim.Simulator(model, dt, worlds, "cpu")
     for speed in (2.0, 20.0):
         for yaw in (0.0, 0.5):
-            way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+            direction = np.array([np.cos(yaw), np.sin(yaw), 0.0])
             q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
             for world in range(worlds):
                 turn = Rotation.random(rng=rng)
                 start = -0.4 + world / worlds * speed * dt
-                q[world] = *(start * way + edge + (0.0, 0.0, 0.002 + lowest(kind, turn))), *turn.as_quat()
-            qd[:, :3] = speed * way
+                q[world] = *(start * direction + edge + (0.0, 0.0, 0.002 + lowest(kind, turn))), *turn.as_quat()
+            qd[:, :3] = speed * direction
             final = simulator.rollout(simulator.state(q, qd), steps=round(0.8 / (speed * dt))).final_state
             np.testing.assert_allclose(final.qd.numpy(), qd, atol=1e-3 * speed)
 
@@ -91,16 +91,16 @@ def test_a_box_slides_on_a_flat_field_as_on_a_floor(friction, speed, yaw):
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, surface=sim.Surface(friction=friction))
     model = builder.finalize("float32")
     simulator = sim.Simulator(model, 1 / 240, device="cpu")
-    way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
-    start = (0.013, 0.027, 0.05) - 0.5 * speed * way
-    q0, qd0 = [*start, *Rotation.from_rotvec([0.0, 0.0, yaw]).as_quat()], [*(speed * way), 0.0, 0.0, 0.0]
+    direction = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+    start = (0.013, 0.027, 0.05) - 0.5 * speed * direction
+    q0, qd0 = [*start, *Rotation.from_rotvec([0.0, 0.0, yaw]).as_quat()], [*(speed * direction), 0.0, 0.0, 0.0]
     trajectory = simulator.rollout(simulator.state(q0, qd0), steps=240)
     q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
     assert np.abs(q[:, 2] - 0.05).max() < 1e-4
     if friction:
-        np.testing.assert_allclose((q[-1, :3] - start) @ way, speed**2 / (2 * friction * G), rtol=0.015)
+        np.testing.assert_allclose((q[-1, :3] - start) @ direction, speed**2 / (2 * friction * G), rtol=0.015)
     else:
-        assert qd[-1, :3] @ way > 0.999 * speed
+        assert qd[-1, :3] @ direction > 0.999 * speed
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.8])
@@ -120,9 +120,9 @@ def test_a_frictionless_ball_gets_no_spin_from_an_oblique_hit(ground, restitutio
     builder.add_sphere(radius=0.05, mass=1.0, surface=sim.Surface(friction=0.0, restitution=restitution))
     model = builder.finalize("float64")
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
-    way = np.array([np.cos(0.5), 0.0, -np.sin(0.5)])
-    q[:, :3] = (0.0, 0.0, 0.05) - np.outer(0.5 + np.arange(worlds) / worlds * speed * dt, way)
-    qd[:, :3] = speed * way
+    direction = np.array([np.cos(0.5), 0.0, -np.sin(0.5)])
+    q[:, :3] = (0.0, 0.0, 0.05) - np.outer(0.5 + np.arange(worlds) / worlds * speed * dt, direction)
+    qd[:, :3] = speed * direction
     simulator = sim.Simulator(model, dt, worlds, "cpu")
     final = simulator.rollout(simulator.state(q, qd), steps=round(0.8 / (speed * dt))).final_state.qd.numpy()
     np.testing.assert_allclose(final[:, [0, 1]], qd[:, [0, 1]], atol=1e-9)
@@ -162,10 +162,10 @@ def test_nothing_that_is_thrown_at_flat_ground_gets_below(kind, speed):
     model = builder.finalize("float32")
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     angle = np.where(np.arange(worlds) % 2 == 0, 0.35, 1.4)
-    way = np.stack([np.cos(angle), 0.0 * angle, -np.sin(angle)], axis=1)
-    q[:, :3] = -(0.2 / np.sin(angle) + rng.uniform(0.0, speed * dt, worlds))[:, None] * way
+    direction = np.stack([np.cos(angle), 0.0 * angle, -np.sin(angle)], axis=1)
+    q[:, :3] = -(0.2 / np.sin(angle) + rng.uniform(0.0, speed * dt, worlds))[:, None] * direction
     q[:, 3:] = Rotation.random(worlds, rng=rng).as_quat()
-    qd[:, :3], qd[:, 3:] = speed * way, 10.0 * rng.normal(size=(worlds, 3))
+    qd[:, :3], qd[:, 3:] = speed * direction, 10.0 * rng.normal(size=(worlds, 3))
     simulator = sim.Simulator(model, dt, worlds, "cpu")
     motion = simulator.rollout(simulator.state(q, qd), steps=round(0.9 / (speed * dt)) + 10).q.numpy()
     assert motion[..., 2].min() > (0.0 if speed < 10.0 else -0.002)

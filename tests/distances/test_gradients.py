@@ -17,20 +17,20 @@ def model(tmp_path_factory):
     return both(tmp_path_factory.mktemp("scene"))[0]
 
 
-def direction(model, name, value, rng):
+def random_change(model, name, value, rng):
     """A change of a leaf that leaves quaternions of unit length, and zeros of sizes that a shape doesn't have."""
-    way = torch.as_tensor(rng.normal(size=value.shape))
+    change = torch.as_tensor(rng.normal(size=value.shape))
     turns = []
     if name == "q":
         turns = [slice(start + 3, start + 7) for start in model.joint_q_start]
     elif name == "geometry_placement":
         turns = [slice(3, 7)]
     else:
-        way = way * value
+        change = change * value
     for part in turns:
         turn = value[..., part]
-        way[..., part] -= (way[..., part] * turn).sum(dim=-1, keepdim=True) * turn
-    return way
+        change[..., part] -= (change[..., part] * turn).sum(dim=-1, keepdim=True) * turn
+    return change
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.4, 3.0])
@@ -53,14 +53,14 @@ def test_distances_points_and_normals(model, spread):
     tracked = {name: value.clone().requires_grad_() for name, value in leaves.items()}
     results = parts(tracked)
     for name, value in leaves.items():
-        way = direction(model, name, value, rng)
-        ahead, behind = (parts({**leaves, name: value + side * STEP * way}) for side in (1.0, -1.0))
+        change = random_change(model, name, value, rng)
+        ahead, behind = (parts({**leaves, name: value + side * STEP * change}) for side in (1.0, -1.0))
         for k, result in enumerate(results):
             expected = (ahead[k] - behind[k]) / (2.0 * STEP)
             found = torch.zeros_like(expected)
             for pair in range(len(pairs)):
                 gradient = torch.autograd.grad(result[:, pair].sum(), tracked[name], retain_graph=True)[0]
-                found[:, pair] = (gradient * way).flatten(1).sum(dim=1)
+                found[:, pair] = (gradient * change).flatten(1).sum(dim=1)
             close = 1e-7 if k == 0 else 1e-5
             torch.testing.assert_close(found, expected, rtol=close, atol=close)
 

@@ -45,8 +45,8 @@ def test_links_of_the_readme(release):
     links = [re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", text) for text in (before, after)]
     assert len(links[0]) == len(links[1]) > 50
     for (picture, old), (_, new) in zip(*links, strict=True):
-        way = "raw" if picture else "blob"
-        assert new == (old if "://" in old else f"{REPOSITORY}/{way}/{TAG}/{old}")
+        direction = "raw" if picture else "blob"
+        assert new == (old if "://" in old else f"{REPOSITORY}/{direction}/{TAG}/{old}")
         assert "://" in old or (ROOT / old.partition("#")[0]).exists()
 
 

@@ -89,11 +89,11 @@ def test_gradients():
         return (torque_regressor(robot, *x, joint_columns=JOINT_COLUMNS) * weight).sum()
 
     (gradient,) = torch.autograd.grad(value(point), point)
-    way = torch.tensor(rng.normal(size=point.shape))
+    direction = torch.tensor(rng.normal(size=point.shape))
     with torch.no_grad():
         step = 1e-6
-        difference = (value(point + step * way) - value(point - step * way)) / (2.0 * step)
-    torch.testing.assert_close((gradient * way).sum(), difference, rtol=1e-7, atol=1e-7)
+        difference = (value(point + step * direction) - value(point - step * direction)) / (2.0 * step)
+    torch.testing.assert_close((gradient * direction).sum(), difference, rtol=1e-7, atol=1e-7)
 
 
 def test_base_parameters_of_a_pendulum():

@@ -77,9 +77,9 @@ def test_derivatives(pendulum, known_start):
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy() + 0.05 * rng.standard_normal(12), 0.3 * rng.standard_normal(problem.extra))
     assert problem.extra == (0 if known_start else 4 * 11)
-    way = rng.standard_normal(len(x))
-    difference = (problem.values(x + 1e-6 * way) - problem.values(x - 1e-6 * way)) / 2e-6
-    found = problem.jacobian(x) @ way
+    direction = rng.standard_normal(len(x))
+    difference = (problem.values(x + 1e-6 * direction) - problem.values(x - 1e-6 * direction)) / 2e-6
+    found = problem.jacobian(x) @ direction
     np.testing.assert_allclose(found, difference, atol=1e-7 * np.abs(difference).max())
 
 
@@ -98,9 +98,9 @@ def test_derivatives_of_a_free_body_in_contact():
     free = np.ones(problem.extra).reshape(-1, 12)
     free[:, [2, 3, 4, 8, 9, 10]] = 0.0
     x[2:] *= free.ravel()
-    way = np.append(rng.standard_normal(2), free.ravel() * rng.standard_normal(problem.extra))
-    difference = (problem.values(x + 1e-6 * way) - problem.values(x - 1e-6 * way)) / 2e-6
-    np.testing.assert_allclose(problem.jacobian(x) @ way, difference, atol=1e-6 * np.abs(difference).max())
+    direction = np.append(rng.standard_normal(2), free.ravel() * rng.standard_normal(problem.extra))
+    difference = (problem.values(x + 1e-6 * direction) - problem.values(x - 1e-6 * direction)) / 2e-6
+    np.testing.assert_allclose(problem.jacobian(x) @ direction, difference, atol=1e-6 * np.abs(difference).max())
 
 
 def test_multiple_shooting_where_single_shooting_fails(pendulum):

@@ -174,19 +174,21 @@ def test_rays_meet_the_triangles():
     solid.apply_transform(matrix(geometry.placement))
     rng = np.random.default_rng(0)
     origin = rng.uniform(-1.0, 1.0, (300, 3)) * 3.0
-    way = solid.centroid + 0.3 * rng.normal(size=(300, 3)) - origin
-    hits = sim.cast_rays(model, model.q0[None], origin[None], way[None], sim.RayTargets(exclude=["ball"], groups=2))
+    direction = solid.centroid + 0.3 * rng.normal(size=(300, 3)) - origin
+    hits = sim.cast_rays(
+        model, model.q0[None], origin[None], direction[None], sim.RayTargets(exclude=["ball"], groups=2)
+    )
     found = hits.distance.numpy()[0]
-    unit = way / np.linalg.norm(way, axis=1)[:, None]
+    unit = direction / np.linalg.norm(direction, axis=1)[:, None]
     a, b, c = np.moveaxis(solid.triangles, 1, 0)
     expected = np.array([nearest(a, b, c, o, d) for o, d in zip(origin, unit, strict=True)])
     assert 50 < np.isfinite(expected).sum() < 300
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def nearest(a: np.ndarray, b: np.ndarray, c: np.ndarray, origin: np.ndarray, way: np.ndarray) -> float:
+def nearest(a: np.ndarray, b: np.ndarray, c: np.ndarray, origin: np.ndarray, direction: np.ndarray) -> float:
     """Distance of the first triangle that a ray meets, by solving for its place in each."""
-    system = np.stack([b - a, c - a, np.broadcast_to(-way, a.shape)], axis=-1)
+    system = np.stack([b - a, c - a, np.broadcast_to(-direction, a.shape)], axis=-1)
     u, v, t = np.linalg.solve(system, (origin - a)[..., None])[..., 0].T
     return float(np.min(np.where((u >= 0) & (v >= 0) & (u + v <= 1) & (t > 0), t, np.inf)))
 

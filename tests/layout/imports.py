@@ -82,15 +82,15 @@ def circles(graph: Graph) -> list[list[str]]:
     left = {name: set(targets) & set(graph) for name, targets in graph.items()}
     found = []
     for start in sorted(left):
-        way = _way_back(left, start)
-        if way:
-            found.append(way)
-            for name in way:  # what goes through them is shown by this circle
+        cycle = _shortest_cycle(left, start)
+        if cycle:
+            found.append(cycle)
+            for name in cycle:  # what goes through them is shown by this circle
                 left[name] = set()
     return found
 
 
-def _way_back(graph: Mapping[str, set[str]], start: str) -> list[str]:
+def _shortest_cycle(graph: Mapping[str, set[str]], start: str) -> list[str]:
     """The shortest way from a module to itself, both ends included; empty where there is none."""
     came_from: dict[str, str] = {}
     front = [start]
@@ -99,10 +99,10 @@ def _way_back(graph: Mapping[str, set[str]], start: str) -> list[str]:
         for name in front:
             for target in sorted(graph[name]):
                 if target == start:
-                    way = [start, name]
-                    while way[-1] != start:
-                        way.append(came_from[way[-1]])
-                    return way[::-1]
+                    cycle = [start, name]
+                    while cycle[-1] != start:
+                        cycle.append(came_from[cycle[-1]])
+                    return cycle[::-1]
                 if target not in came_from:
                     came_from[target] = name
                     following.append(target)

@@ -112,7 +112,7 @@ def test_folders_of_the_tables_exist() -> None:
 def test_no_circles() -> None:
     # The stages of a step name each other's types.
     found = circles(import_graph(types=False))
-    assert not found, "\n".join(" -> ".join(way) for way in found)
+    assert not found, "\n".join(" -> ".join(direction) for direction in found)
 
 
 def test_imports_inside_functions_and_by_name_are_seen() -> None:

@@ -49,9 +49,9 @@ def polygon_of(vertices, on_face, normal, limit):
     x, y = offset @ u, offset @ np.cross(normal, u)
     order = np.lexsort((y, x))
     corners = []
-    for way in (order, order[::-1]):
+    for sequence in (order, order[::-1]):
         chain = []
-        for c in way:
+        for c in sequence:
             while len(chain) > 1:
                 a, b = chain[-2], chain[-1]
                 beyond = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])

@@ -85,12 +85,12 @@ def test_joints(kind, values):
 def test_tendons(kind):
     """Their limits were a pair, which stays, and may stand beside old keywords."""
     builder = sim.ModelBuilder()
-    way = {"j": 1.0} if kind == "fixed" else [("a", (0, 0, 0)), ("b", (0, 0, 1))]
+    path = {"j": 1.0} if kind == "fixed" else [("a", (0, 0, 0)), ("b", (0, 0, 1))]
     with pytest.warns(DeprecationWarning, match=r"spring=sim\.Spring\(.*rest="):
-        getattr(builder, f"add_{kind}_tendon")("old", way, limits=(-1.0, 2.0), **TENDON)
+        getattr(builder, f"add_{kind}_tendon")("old", path, limits=(-1.0, 2.0), **TENDON)
     limits = sim.Limits(-1.0, 2.0, **fields(TENDON, TENDON_FIELDS, "limits"))
     spring = sim.Spring(**fields(TENDON, TENDON_FIELDS, "spring"))
-    getattr(builder, f"add_{kind}_tendon")("new", way, limits=limits, spring=spring)
+    getattr(builder, f"add_{kind}_tendon")("new", path, limits=limits, spring=spring)
     old, new = (dataclasses.asdict(builder.tendons[name]) for name in ("old", "new"))
     for record in (old, new):
         record.pop("name"), record.pop("branches")

@@ -63,9 +63,9 @@ def test_packed_ancestors(seed):
     model = random_tree(np.random.default_rng(seed), 12, ["fixed", "revolute", "spherical"]).finalize()
     packed = packed_ancestors(model)
     for k in range(model.nv):
-        way, above = [], model.dof_parent[k]
+        path, above = [], model.dof_parent[k]
         while above >= 0:
-            way.append(above)
+            path.append(above)
             above = model.dof_parent[above]
         start = model.dof_row_start[k]
-        np.testing.assert_array_equal(packed[start : start + model.dof_depth[k]], way[::-1])
+        np.testing.assert_array_equal(packed[start : start + model.dof_depth[k]], path[::-1])

@@ -74,8 +74,8 @@ def test_gradient_of_a_throw_steps_as_far_as_it_may():
     found = [so.gradient(problem, guess, iterations=n, patience=9) for n in (0, 1)]
     before, after = (each.q[-1, scene.ball_position] for each in found)
     assert np.linalg.norm(after - before) == pytest.approx(0.01, rel=0.1)
-    way = (scene.target - before) / np.linalg.norm(scene.target - before)
-    assert (after - before) @ way == pytest.approx(0.01, rel=0.1)
+    direction = (scene.target - before) / np.linalg.norm(scene.target - before)
+    assert (after - before) @ direction == pytest.approx(0.01, rel=0.1)
 
 
 def test_starts_are_searched_side_by_side():

@@ -15,8 +15,8 @@ def mujoco_hits(peer, model, q, origin, direction):
     data.qpos = sim.to_mujoco(model, q, np.zeros(model.nv))[0]
     mujoco.mj_kinematics(peer, data)
     number, normal, found = np.zeros(1, dtype=np.int32), np.zeros(3), []
-    for start, way in zip(origin, direction, strict=True):
-        unit = way / np.linalg.norm(way)
+    for start, along in zip(origin, direction, strict=True):
+        unit = along / np.linalg.norm(along)
         distance = mujoco.mj_ray(peer, data, start, unit, None, True, -1, number, normal)
         name = peer.geom(number[0]).name if number[0] >= 0 else None
         found.append((np.inf if distance < 0.0 else distance, name, normal.copy()))
@@ -33,8 +33,8 @@ def test_every_shape_is_met_where_mujoco_meets_it(tmp_path):
         expected = mujoco_hits(peer, model, q[world], origin[world], direction[world])
         for ray, (far, name, outward) in enumerate(expected):
             here = model.geometries[number[world, ray]].name if number[world, ray] >= 0 else None
-            way = direction[world, ray] / np.linalg.norm(direction[world, ray])
-            if name == "hills" and (outward[2] < 1e-3 or origin[world, ray, 2] + far * way[2] < 1e-3):
+            along = direction[world, ray] / np.linalg.norm(direction[world, ray])
+            if name == "hills" and (outward[2] < 1e-3 or origin[world, ray, 2] + far * along[2] < 1e-3):
                 continue  # walls and floor of the field, which are only MuJoCo's
             assert here == name
             met.add(name)
@@ -103,9 +103,9 @@ def test_the_height_under_a_point_is_that_of_a_plane_through_three_heights():
     hits = sim.cast_rays(model, model.q0[None], [[[1.0, -0.5, 5.0]]], [[[0.0, 0.0, -1.0]]])
     assert 5.0 - hits.distance.numpy()[0, 0] == pytest.approx(0.725, abs=1e-12)
     # Left of it: 1 + v (-0.2 - 1) + u (0.4 + 0.2) for u = 0.25, v = 0.5; from below it is met too.
-    for start, way in ((-5.0, 1.0), (5.0, -1.0)):
-        hits = sim.cast_rays(model, model.q0[None], [[[0.5, 0.0, start]]], [[[0.0, 0.0, way]]])
-        assert start + way * hits.distance.numpy()[0, 0] == pytest.approx(0.55, abs=1e-12)
+    for start, along in ((-5.0, 1.0), (5.0, -1.0)):
+        hits = sim.cast_rays(model, model.q0[None], [[[0.5, 0.0, start]]], [[[0.0, 0.0, along]]])
+        assert start + along * hits.distance.numpy()[0, 0] == pytest.approx(0.55, abs=1e-12)
         assert hits.normal.numpy()[0, 0, 2] > 0.0
 
 

@@ -42,14 +42,14 @@ def test_distance_and_normal_in_everything(tmp_path):
     for name, value in leaves.items():
         gradient = tracked[name].grad
         for _ in range(3):
-            way = torch.as_tensor(rng.normal(size=value.shape))
+            change = torch.as_tensor(rng.normal(size=value.shape))
             if name == "geometry_size":
-                way = way * value  # zeros of a size that a shape doesn't have stay
-            both_sides = [cast({**leaves, name: value + side * STEP * way}) for side in (1.0, -1.0)]
+                change = change * value  # zeros of a size that a shape doesn't have stay
+            both_sides = [cast({**leaves, name: value + side * STEP * change}) for side in (1.0, -1.0)]
             assert all((hits[1] == first[1])[solid].all() for hits in both_sides)
             ahead, behind = (weighted(hits, weight, solid) for hits in both_sides)
             expected = float(ahead - behind) / (2.0 * STEP)
-            found = float((gradient * way).sum())
+            found = float((gradient * change).sum())
             assert abs(found - expected) <= 2e-6 * max(1.0, abs(expected)), name
 
 

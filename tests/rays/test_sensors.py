@@ -103,12 +103,12 @@ def test_gradients_in_the_coordinates(tmp_path, read):
     weight = torch.as_tensor(np.random.default_rng(0).normal(size=value.shape)) * near
     tracked = q.clone().requires_grad_()
     (torch.where(near, look(tracked)[0], 0.0) * weight).sum().backward()
-    for way in torch.as_tensor(np.random.default_rng(1).normal(size=(3, *q.shape))):
-        ahead, behind = (look(q + side * 1e-7 * way) for side in (1.0, -1.0))
+    for direction in torch.as_tensor(np.random.default_rng(1).normal(size=(3, *q.shape))):
+        ahead, behind = (look(q + side * 1e-7 * direction) for side in (1.0, -1.0))
         steady = (ahead[1] == seen) & (behind[1] == seen)
         assert steady.all()
         expected = float((torch.where(near, ahead[0] - behind[0], 0.0) * weight).sum()) / 2e-7
-        assert float((tracked.grad * way).sum()) == pytest.approx(expected, rel=2e-5, abs=1e-4)
+        assert float((tracked.grad * direction).sum()) == pytest.approx(expected, rel=2e-5, abs=1e-4)
 
 
 def test_patterns_refuse_what_has_no_rays():

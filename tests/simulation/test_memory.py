@@ -28,7 +28,7 @@ def test_growth_of_the_peak_per_step():
 def test_the_way_back_of_newtons_method_takes_an_eighth_of_the_history_of_sweeps():
     """Of the quadruped on its feet: 12 kB in place of 98, per world in float32."""
 
-    def way_back(contact: sim.ContactMethod) -> int:
+    def backward(contact: sim.ContactMethod) -> int:
         case = standing(2, device="cpu", dtype="float32", cores=1, contact=contact)
         (shard,) = case.simulator.engine.shards
         trajectory = case.simulator.rollout(case.state, steps=1)
@@ -36,7 +36,7 @@ def test_the_way_back_of_newtons_method_takes_an_eighth_of_the_history_of_sweeps
         trajectory.backward(np.ones((2, case.simulator.model.nq)))
         return memory.bytes_of(shard.step) - before
 
-    assert 0 < 7 * way_back(sim.HardContact()) < way_back(sim.PgsContact())
+    assert 0 < 7 * backward(sim.HardContact()) < backward(sim.PgsContact())
 
 
 def test_only_states_are_new():

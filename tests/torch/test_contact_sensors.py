@@ -116,11 +116,11 @@ def test_gradients_of_readings(pile, law):
         return (weight * sim.torch.rollout(simulator, q0, begin, steps=4, sensors=sensors).readings).sum()
 
     loss(begin).backward()
-    way = torch.tensor(rng.normal(size=begin.shape))
+    direction = torch.tensor(rng.normal(size=begin.shape))
     h = 1e-5  # four contacts of a box share its weight in many ways: what the solver leaves is 1e-10 N
     with torch.no_grad():
-        expected = float(loss(begin + h * way) - loss(begin - h * way)) / (2 * h)
-    assert abs(float((begin.grad * way).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
+        expected = float(loss(begin + h * direction) - loss(begin - h * direction)) / (2 * h)
+    assert abs(float((begin.grad * direction).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".usda"])

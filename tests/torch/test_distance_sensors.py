@@ -102,10 +102,10 @@ def test_gradients_of_readings(robot):
         return (weight * sensors(q, qd, control)).sum()
 
     loss(begin).backward()
-    way = torch.tensor(rng.normal(size=begin.shape))
-    ahead, behind = (float(loss(begin.detach() + side * 1e-6 * way)) for side in (1, -1))
+    direction = torch.tensor(rng.normal(size=begin.shape))
+    ahead, behind = (float(loss(begin.detach() + side * 1e-6 * direction)) for side in (1, -1))
     expected = (ahead - behind) / 2e-6
-    assert abs(float((begin.grad * way).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
+    assert abs(float((begin.grad * direction).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".usda"])

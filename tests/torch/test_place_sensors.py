@@ -112,7 +112,7 @@ def test_gradients_of_readings(tmp_path):
     q, _ = states_of(path, model)
     robot = sim.torch.Robot(model)
     rng = np.random.default_rng(6)
-    way = torch.tensor(rng.normal(size=(len(q), model.nv)))
+    direction = torch.tensor(rng.normal(size=(len(q), model.nv)))
     move = torch.zeros(len(q), model.nv, dtype=torch.float64, requires_grad=True)
     weight = torch.tensor(rng.normal(size=readings_of(sensors, q).shape))
 
@@ -120,10 +120,10 @@ def test_gradients_of_readings(tmp_path):
         return (weight * readings_of(sensors, robot.integrate(q, velocity))).sum(dim=-1)
 
     losses(move).sum().backward()
-    found = (move.grad * way).sum(dim=-1)
+    found = (move.grad * direction).sum(dim=-1)
     h = 1e-6
     with torch.no_grad():
-        expected = (losses(h * way) - losses(-h * way)) / (2 * h)
+        expected = (losses(h * direction) - losses(-h * direction)) / (2 * h)
     error = (found - expected).abs() / expected.abs().clamp(min=1.0)
     # The nearest points of a flat side jump from edge to edge, and so does which geometries are nearest.
     assert float((error < 1e-5).double().mean()) > 0.95, error

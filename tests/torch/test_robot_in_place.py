@@ -78,8 +78,8 @@ def test_tensors_that_lie_otherwise_in_memory(name):
     q = state(robot, (ROWS,))[0]
     complex_q = torch.complex(torch.zeros_like(q), -q)
     single = q[:1].expand(ROWS, -1)
-    ways = [q.t().contiguous().t(), q.repeat_interleave(2, dim=0)[::2], complex_q.conj().imag, single]
-    assert ways[2].is_neg()
+    directions = [q.t().contiguous().t(), q.repeat_interleave(2, dim=0)[::2], complex_q.conj().imag, single]
+    assert directions[2].is_neg()
     robot.learn("joint_placement")
     value = function(name)(robot, q)
     seed = seed_of(value)
@@ -91,17 +91,17 @@ def test_tensors_that_lie_otherwise_in_memory(name):
         negative,
         torch.ones(()).double().expand(seed.shape),
     ]
-    for way in ways:
+    for direction in directions:
         for one in seeds:
             plain = one.resolve_neg().clone(memory_format=torch.contiguous_format)
-            expected, slopes, _ = in_small_batches(name, robot, way.resolve_neg().contiguous(), plain)
+            expected, slopes, _ = in_small_batches(name, robot, direction.resolve_neg().contiguous(), plain)
             for _ in range(AGAIN if one is seed else 1):
-                leaf = way.detach().requires_grad_()
+                leaf = direction.detach().requires_grad_()
                 found = function(name)(robot, leaf)
                 assert torch.equal(found, expected)
                 assert torch.equal(torch.autograd.grad(found, leaf, one)[0], slopes)
                 with torch.no_grad():
-                    assert torch.equal(function(name)(robot, way), expected)
+                    assert torch.equal(function(name)(robot, direction), expected)
 
 
 @every_function

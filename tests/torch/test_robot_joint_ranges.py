@@ -42,14 +42,14 @@ def test_angles_and_their_rates():
     expected = np.stack([swing, twist, turned.magnitude()], axis=-1)
     np.testing.assert_allclose(rotation_angles(rotation, AXIS), expected, atol=1e-9)
     rates = angle_rates(rotation, AXIS)
-    ways = np.random.default_rng(0).normal(size=(3, 200, 3))
+    directions = np.random.default_rng(0).normal(size=(3, 200, 3))
     # Along a rate the angle grows, across it the angle stays.
     for k in range(3):
         unit = rates[:, k].numpy()
-        across = np.cross(unit, ways[k])
-        for way, grows in ((unit, True), (across, False)):
+        across = np.cross(unit, directions[k])
+        for direction, grows in ((unit, True), (across, False)):
             ahead, behind = (
-                rotation_angles(torch.as_tensor((turned * Rotation.from_rotvec(h * way)).as_quat()), AXIS)[:, k]
+                rotation_angles(torch.as_tensor((turned * Rotation.from_rotvec(h * direction)).as_quat()), AXIS)[:, k]
                 for h in (1e-6, -1e-6)
             )
             difference = (ahead - behind) / 2e-6

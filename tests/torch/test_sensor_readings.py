@@ -152,11 +152,11 @@ def test_gradients_of_readings(robot):
 
     loss(begin, control).backward()
     for tensor, arguments in ((begin, lambda x: (x, control.detach())), (control, lambda x: (begin.detach(), x))):
-        way = torch.tensor(rng.normal(size=tensor.shape))
+        direction = torch.tensor(rng.normal(size=tensor.shape))
         h = 1e-6
-        ahead, behind = (float(loss(*arguments(tensor.detach() + s * h * way))) for s in (1, -1))
+        ahead, behind = (float(loss(*arguments(tensor.detach() + s * h * direction))) for s in (1, -1))
         expected = (ahead - behind) / (2 * h)
-        assert abs(float((tensor.grad * way).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
+        assert abs(float((tensor.grad * direction).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
 
 
 def test_parameters_are_those_that_the_simulator_has(robot):

@@ -115,15 +115,15 @@ def test_nothing_creeps():
     builder.add_ground(surface=sim.Surface(friction=0.8))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.1))
     model = builder.finalize("float64")
-    way = {}
+    direction = {}
     for sweeps in (0, 20):
         contact = sim.MujocoContact(noslip_iterations=sweeps, noslip_tolerance=0.0)
         simulator = sim.Simulator(model, DT, contact=contact)
         trajectory = simulator.rollout(simulator.initial_state(), steps=300)
         q = trajectory.q.numpy()[:, 0, 0]
-        way[sweeps] = q[-1] - q[100]
-    assert way[0] > 3e-4
-    assert abs(way[20]) < 1e-5 * way[0]
+        direction[sweeps] = q[-1] - q[100]
+    assert direction[0] > 3e-4
+    assert abs(direction[20]) < 1e-5 * direction[0]
 
 
 @pytest.mark.parametrize(("speed", "sweeps"), [(1.0, 4), (1e-3, 1)])

@@ -31,14 +31,14 @@ def on_ground(model: sim.Model, qd: list[float], friction: str = "cone", inside:
     return case(model, 8, lowered(model, inside), qd, options(friction))
 
 
-def giving_way(c: Case) -> Case:
+def yielding(c: Case) -> Case:
     """Enough that what depends on its forces stands out of the rounding of differences."""
     return replace(c, contact=replace(c.contact, regularisation=0.02))
 
 
 @FRICTION
 def test_sticking_box(friction):
-    c = giving_way(on_ground(box(1.5), [0.0] * 6, friction))
+    c = yielding(on_ground(box(1.5), [0.0] * 6, friction))
     assert regimes(c) == {"stick"}
     check(c, BOTH)
 
@@ -46,7 +46,7 @@ def test_sticking_box(friction):
 @FRICTION
 def test_sliding_box(friction):
     """Redundant contacts, whose friction follows their normal impulses."""
-    c = giving_way(on_ground(box(), [2.0, 0.7, 0.0, 0.0, 0.0, 0.4], friction))
+    c = yielding(on_ground(box(), [2.0, 0.7, 0.0, 0.0, 0.0, 0.4], friction))
     assert "slide" in regimes(c)
     check(c, BOTH)
 

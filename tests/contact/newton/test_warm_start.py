@@ -102,9 +102,9 @@ def check_gradient(simulator: sim.Simulator, start: sim.State, steps: int) -> No
 
     qd, size = start.qd.numpy(), 1e-7
     for _ in range(4):
-        way = rng.normal(size=qd.shape)
-        difference = (loss(qd + size * way) - loss(qd - size * way)) / (2.0 * size)
-        np.testing.assert_allclose((found.qd.numpy() * way).sum(), difference, rtol=1e-4)
+        direction = rng.normal(size=qd.shape)
+        difference = (loss(qd + size * direction) - loss(qd - size * direction)) / (2.0 * size)
+        np.testing.assert_allclose((found.qd.numpy() * direction).sum(), difference, rtol=1e-4)
 
 
 def test_gradients_in_a_heap(settled):
