@@ -78,9 +78,9 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                     c.run[run - 1, world] = wp.vec2i(c.run[run - 1, world][0], other + 1)
                 last = other
                 if other < constraint:
-                    place = c.cursor[other, world]
-                    c.mirror[entry, world] = place
-                    c.cursor[other, world] = place + 1
+                    slot = c.cursor[other, world]
+                    c.mirror[entry, world] = slot
+                    c.cursor[other, world] = slot + 1
                 elif other == constraint:
                     c.cursor[constraint, world] = entry + 1
                     c.row[constraint, world] = wp.vec4i(first_entry, entry, first_run, first_run)
@@ -185,9 +185,9 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         """
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
-            place = couplings.row[constraint, world]
-            entry = place[0]
-            for r in range(place[2], place[3]):
+            ranges = couplings.row[constraint, world]
+            entry = ranges[0]
+            for r in range(ranges[2], ranges[3]):
                 run = couplings.run[r, world]
                 for other in range(run[0], wp.min(run[1], constraint + 1)):
                     total = mat33()

@@ -50,9 +50,9 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """Return r_i = A lambda + b."""
         value = rhs[i, world]
-        place = couplings.row[i, world]
-        entry = place[0]
-        for r in range(place[2], place[3]):
+        ranges = couplings.row[i, world]
+        entry = ranges[0]
+        for r in range(ranges[2], ranges[3]):
             run = couplings.run[r, world]
             for j in range(run[0], run[1]):
                 value += matrix[entry, world] * impulse[j, world]
@@ -103,7 +103,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             size = scalar(0.0)
             for reverse in range(count):
                 i = count - 1 - reverse
-                place = couplings.row[i, world]
+                ranges = couplings.row[i, world]
                 kind = constraints.kind[i, world]
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
@@ -114,7 +114,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     kind,
                     impulse[i, world],
                     value[i, world],
-                    matrix[place[1], world],
+                    matrix[ranges[1], world],
                     scale[i, world],
                     bounds,
                     impulse_bar_scratch[i, world],
@@ -131,8 +131,8 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if here > scalar(0.0):
                     size = wp.max(size, here)
                     rhs_bar[i, world] += value_bar
-                    entry = place[0]
-                    for r in range(place[2], place[3]):
+                    entry = ranges[0]
+                    for r in range(ranges[2], ranges[3]):
                         run = couplings.run[r, world]
                         for j in range(run[0], run[1]):
                             impulse_bar_scratch[j, world] += value_bar * matrix[entry, world]

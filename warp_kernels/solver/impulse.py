@@ -272,9 +272,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 at = incidence * trees.max_tree_dofs
                 for i in range(dofs):
                     coupled_response[at + i, world] = vec3()
-                place = couplings.row[constraint, world]
-                entry = place[0]
-                for r in range(place[2], place[3]):
+                ranges = couplings.row[constraint, world]
+                entry = ranges[0]
+                for r in range(ranges[2], ranges[3]):
                     run = couplings.run[r, world]
                     for other in range(run[0], run[1]):
                         mate = incidence_between(other, start, end, world, couplings) * trees.max_tree_dofs

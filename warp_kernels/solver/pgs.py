@@ -77,15 +77,15 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             change = scalar(0.0)
             for i in range(count):
                 value = rhs[i, world]
-                place = couplings.row[i, world]
-                entry = place[0]
-                for r in range(place[2], place[3]):
+                ranges = couplings.row[i, world]
+                entry = ranges[0]
+                for r in range(ranges[2], ranges[3]):
                     run = couplings.run[r, world]
                     for j in range(run[0], run[1]):
                         value += matrix[entry, world] * impulse[j, world]
                         entry += 1
                 old = impulse[i, world]
-                d = matrix[place[1], world]
+                d = matrix[ranges[1], world]
                 new = old
                 kind = constraints.kind[i, world]
                 if is_one_sided(kind):
@@ -201,9 +201,9 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if here > scalar(0.0):
                     size = wp.max(size, here)
                     rhs_bar[i, world] += value_bar
-                    place = couplings.row[i, world]
-                    entry = place[0]
-                    for r in range(place[2], place[3]):
+                    ranges = couplings.row[i, world]
+                    entry = ranges[0]
+                    for r in range(ranges[2], ranges[3]):
                         run = couplings.run[r, world]
                         for j in range(run[0], run[1]):
                             start_bar[j, world] += value_bar * matrix[entry, world]
@@ -278,13 +278,13 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         thread, world = wp.tid()
         first = first_sweep[world]
         for i in range(thread, constraints.count[world], threads):
-            place = couplings.row[i, world]
+            ranges = couplings.row[i, world]
             least = immovable.least_mobility(i, world, least_inverse_mass, constraints)
-            own, _least, _unused = wp.grad(scale_power)(matrix[place[1], world], least, scale_bar[i, world])
+            own, _least, _unused = wp.grad(scale_power)(matrix[ranges[1], world], least, scale_bar[i, world])
             own += block_bar[i, world]
             own += wp.transpose(own)
-            entry = place[0]
-            for r in range(place[2], place[3]):
+            entry = ranges[0]
+            for r in range(ranges[2], ranges[3]):
                 run = couplings.run[r, world]
                 for j in range(run[0], wp.min(run[1], i + 1)):
                     total = sweeps_product(

@@ -33,15 +33,15 @@ class Islands:
 
     Attributes:
         count: constraints that a sweep updates [world].
-        order: these constraints, in order [nc, world].
-        turn: index of each constraint in that order, -1 for those not in it [nc, world].
+        sequence: these constraints, in the order of a sweep [nc, world].
+        turn: index of each constraint in that sequence, -1 for those not in it [nc, world].
         mate: the TORSION of a contact, -1 for none [nc, world].
         island: the first tree of the island of each tree [num_trees, world].
         sweeps: number of sweeps, by that tree [num_trees, world].
     """
 
     count: wp.array(dtype=int)
-    order: wp.array2d(dtype=int)
+    sequence: wp.array2d(dtype=int)
     turn: wp.array2d(dtype=int)
     mate: wp.array2d(dtype=int)
     island: wp.array2d(dtype=int)
@@ -97,9 +97,9 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
     ):  # fmt: skip
         """Return the values of a constraint's rows."""
         total = rhs[i, world]
-        place = couplings.row[i, world]
-        entry = place[0]
-        for r in range(place[2], place[3]):
+        ranges = couplings.row[i, world]
+        entry = ranges[0]
+        for r in range(ranges[2], ranges[3]):
             run = couplings.run[r, world]
             for j in range(run[0], run[1]):
                 total += matrix[entry, world] * impulse[j, world]
@@ -109,9 +109,9 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def entry_between(i: int, j: int, world: int, couplings: Couplings):
         """Return the offset of the matrix between two constraints of one tree."""
-        place = couplings.row[i, world]
-        entry = place[0]
-        for r in range(place[2], place[3]):
+        ranges = couplings.row[i, world]
+        entry = ranges[0]
+        for r in range(ranges[2], ranges[3]):
             run = couplings.run[r, world]
             if j >= run[0] and j < run[1]:
                 return entry + j - run[0]
@@ -251,13 +251,13 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
 
     @wp.func
     def append(i: int, world: int, x: Islands):
-        place = x.count[world]
-        x.order[place, world] = i
-        x.turn[i, world] = place
-        x.count[world] = place + 1
+        slot = x.count[world]
+        x.sequence[slot, world] = i
+        x.turn[i, world] = slot
+        x.count[world] = slot + 1
 
     @wp.func
-    def find_order(count: int, world: int, constraints: Constraints, friction: Friction, x: Islands):
+    def find_sequence(count: int, world: int, constraints: Constraints, friction: Friction, x: Islands):
         """Order dry friction, then each contact with its spinning and rolling friction. Contacts without friction are
         omitted.
         """
@@ -313,7 +313,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
                 enough[x.island[trees.dof_tree[k], world], world] += tolerance * squares / factor_d[k, world]
 
     @wp.func
-    def softness_cost(i: int, world: int, constraints: Constraints, friction: Friction):
+    def compliance_cost(i: int, world: int, constraints: Constraints, friction: Friction):
         """Return R times half of the square of a constraint's impulses, by rows or edges as in MuJoCo."""
         stiffness = friction.row_stiffness[i, world]
         kind = constraints.kind[i, world]
@@ -387,7 +387,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         for i in range(count):
             start[i, world] = impulse[i, world]
         find_islands(count, world, trees, constraints, friction, islands)
-        find_order(count, world, constraints, friction, islands)
+        find_sequence(count, world, constraints, friction, islands)
         find_enough(world, noslip_tolerance * dt * dt, paths, trees, factor_l, factor_d, islands, enough)
         for sweep in range(noslip_iterations):
             for tree in range(gain.shape[0]):
@@ -395,10 +395,10 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             if sweep == 0:
                 for i in range(count):
                     island = island_of(i, world, trees, constraints, islands)
-                    gain[island, world] += softness_cost(i, world, constraints, friction)
+                    gain[island, world] += compliance_cost(i, world, constraints, friction)
             at = sweep * max_constraints
-            for place in range(islands.count[world]):
-                i = islands.order[place, world]
+            for slot in range(islands.count[world]):
+                i = islands.sequence[slot, world]
                 kind = constraints.kind[i, world]
                 island = island_of(i, world, trees, constraints, islands)
                 if islands.sweeps[island, world] < sweep:

@@ -86,9 +86,9 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
     def spread(i: int, mate: int, world: int, couplings: Couplings, friction: Friction, value_bar: vec3, bars: Bars):
         """Propagate the adjoint of a constraint's values to the impulses of all others, except its mate."""
         bars.rhs[i, world] += value_bar
-        place = couplings.row[i, world]
-        entry = place[0]
-        for r in range(place[2], place[3]):
+        ranges = couplings.row[i, world]
+        entry = ranges[0]
+        for r in range(ranges[2], ranges[3]):
             run = couplings.run[r, world]
             for j in range(run[0], run[1]):
                 if j != i and j != mate:
@@ -211,8 +211,8 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         for back in range(noslip_iterations):
             sweep = noslip_iterations - 1 - back
             at = sweep * max_constraints
-            for back_place in range(islands.count[world]):
-                i = islands.order[islands.count[world] - 1 - back_place, world]
+            for reverse in range(islands.count[world]):
+                i = islands.sequence[islands.count[world] - 1 - reverse, world]
                 tail = constraints.tail[2 * i + 1, world]
                 if tail < 0:
                     tail = constraints.tail[2 * i, world]
@@ -315,9 +315,9 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
                 tail = constraints.tail[2 * i, world]
             sweeps = islands.sweeps[islands.island[trees.dof_tree[tail], world], world]
             change = impulse[i, world] - friction.start[i, world]
-            place = couplings.row[i, world]
-            entry = place[0]
-            for r in range(place[2], place[3]):
+            ranges = couplings.row[i, world]
+            entry = ranges[0]
+            for r in range(ranges[2], ranges[3]):
                 run = couplings.run[r, world]
                 for j in range(run[0], wp.min(run[1], i + 1)):
                     total = mat33()

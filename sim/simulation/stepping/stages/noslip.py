@@ -34,7 +34,7 @@ class NoSlipStage:
         self.islands = fill(
             Islands,
             count=wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device),
-            **{name: self._step.worlds_last(constraints, wp.int32) for name in ("order", "turn", "mate")},
+            **{name: self._step.worlds_last(constraints, wp.int32) for name in ("sequence", "turn", "mate")},
             **{name: self._step.worlds_last(trees, wp.int32) for name in ("island", "sweeps")},
         )
         self.gain, self.enough = (self._step.worlds_last(trees, step.scalar) for _ in range(2))
