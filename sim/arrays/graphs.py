@@ -13,7 +13,7 @@ from sim.errors import ModelError
 from warp_kernels.replay import ADJOINTS, ARGUMENTS, BOUNDS, FUNCTION, replay_kernels
 
 # Versions of Warp whose kernels are called as in :mod:`warp_kernels.replay`; with others Warp repeats the launches.
-CALLED_ALIKE = ("1.19",)
+SAME_SIGNATURE = ("1.19",)
 CAPTURED = (
     "simulators and robots can't run inside a graph capture (wp.ScopedCapture, torch.cuda.graph), because they "
     "write addresses from the host and allocate memory; call them outside of the capture. A rollout already replays "
@@ -62,7 +62,7 @@ def require_no_capture(device: wp.Device) -> None:
 
 def is_listed(device: wp.Device) -> bool:
     """Return whether launches are listed to be replayed, rather than captured by Warp."""
-    return bool(device.is_cpu) and wp.config.version.rpartition(".")[0] in CALLED_ALIKE
+    return bool(device.is_cpu) and wp.config.version.rpartition(".")[0] in SAME_SIGNATURE
 
 
 def capture(work: Callable[[], None], device: wp.Device) -> Graph:

@@ -93,7 +93,7 @@ def test_a_crowd(captures, device):
 def test_warp_repeats_the_same(contact, monkeypatch):
     """As it does where it may call kernels otherwise: in versions that came later. Bit by bit, forward and back."""
     found = []
-    for versions in (graphs.CALLED_ALIKE, ()):
+    for versions in (graphs.SAME_SIGNATURE, ()):
         monkeypatch.setattr(graphs, "CALLED_ALIKE", versions)
         model = hopper("float64")
         model.parameters["restitution"][:] = 0.0

@@ -169,14 +169,14 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
         return wp.max(size, least)
 
     @wp.func
-    def point_ellipsoid(place: vec3, pose: transform, size: vec3):
+    def point_ellipsoid(point: vec3, pose: transform, size: vec3):
         """Return the signed distance of a point and the unit normal from the ellipsoid to it.
 
         One formula outside and inside: the point lies on the normal through the closest point.
         """
         q = wp.transform_get_rotation(pose)
         radii = least_radii(size)
-        local = wp.quat_rotate_inv(q, place - wp.transform_get_translation(pose))
+        local = wp.quat_rotate_inv(q, point - wp.transform_get_translation(pose))
         closest = closest_on_ellipsoid(local, radii)
         outward = wp.normalize(wp.cw_div(wp.cw_div(closest, radii), radii))
         return wp.dot(local - closest, outward), wp.quat_rotate(q, outward)

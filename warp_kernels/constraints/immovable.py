@@ -35,7 +35,7 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     rounding = scalar((64.0 * eps) ** 2 / LEAST_SHARE)
     # Share of the sum of the squares of both sides, from which W results by cancellation.
-    alike = scalar(64.0 * eps)
+    rigid = scalar(64.0 * eps)
 
     @wp.func
     def least_mobility(
@@ -56,7 +56,7 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         """Return whether the effective inverse mass of both sides together is rounding noise relative to ``apart``, the
         sum over each side alone.
         """
-        return mobility <= alike * apart
+        return mobility <= rigid * apart
 
     @wp.func
     def bounded(mobility: scalar, least: scalar):

@@ -39,7 +39,7 @@ def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[st
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     bits, choice, most = map(int, model.sensor_intprm[number][:3])
     attributes: dict[str, Any] = {
-        "readings": tuple(name for place, name in enumerate(CONTACT_READINGS) if bits >> place & 1),
+        "readings": tuple(name for frame_pose, name in enumerate(CONTACT_READINGS) if bits >> frame_pose & 1),
         "choice": CONTACT_CHOICES[choice],
         "most": most,
         "target": "world",
@@ -191,7 +191,9 @@ def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[i
 def _rangefinder(reader: Reader, number: int, record: Sensor) -> Sensor:
     """Return a rangefinder with a single ray of a site, or one ray per pixel of a camera."""
     model, bits = reader.file.model, int(reader.file.model.sensor_intprm[number][0])
-    record = replace(record, readings=tuple(name for place, name in enumerate(RANGE_READINGS) if bits >> place & 1))
+    record = replace(
+        record, readings=tuple(name for frame_pose, name in enumerate(RANGE_READINGS) if bits >> frame_pose & 1)
+    )
     camera = int(model.sensor_objid[number])
     if model.sensor_objtype[number] != reader.file.mujoco.mjtObj.mjOBJ_CAMERA:
         return record

@@ -107,14 +107,14 @@ def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
 
 def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str]:
     """Add the parent joint of a body, or the joints of a chain; return their names from the parent on."""
-    child, place = reader.names[body], reader.link_pose(body)
+    child, pose = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
         kind = "kinematic" if body in reader.scene.kinematic else "free"
         plain = f"{child.removeprefix(reader.prefix)}_{kind}"
         name, options = _joint_name(reader, prim, plain), _free_properties(reader, body)
         reader.add(
-            body, reader.builder.add_joint, name, "free", child=child, position=place[:3], orientation=place[3:],
+            body, reader.builder.add_joint, name, "free", child=child, position=pose[:3], orientation=pose[3:],
             **options,
         )  # fmt: skip
         return [name]
@@ -122,7 +122,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
-    motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
+    motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), pose)
     name = _joint_name(reader, prim, carrier.path.name)
     if carrier.chain:
         return add_chain(reader, carrier, placement, motion)

@@ -14,7 +14,7 @@ import warp as wp
 
 TURNS = 20
 # MuJoCo's bound on pivots, on the square's overshoot [N^2] and on changes of the multiplier [1/kg].
-NEAR = 1e-10
+TOLERANCE = 1e-10
 # Up to three directions MuJoCo checks the determinant rather than each pivot.
 BY_DETERMINANT = 3
 
@@ -24,7 +24,7 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
     """Return the Warp functions for one precision and number of directions."""
     vec, mat = wp.types.vector(size, scalar), wp.types.matrix((size, size), scalar)
     turns = wp.types.vector(TURNS, scalar)
-    zero, half, one, near = scalar(0.0), scalar(0.5), scalar(1.0), scalar(NEAR)
+    zero, half, one, tolerance = scalar(0.0), scalar(0.5), scalar(1.0), scalar(TOLERANCE)
 
     @wp.func
     def scaled(a: mat, d: vec):
@@ -53,7 +53,7 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
                 least = wp.min(least, pivot)
                 product = product * pivot
                 used += 1
-                root = wp.sqrt(wp.max(pivot, near * near))
+                root = wp.sqrt(wp.max(pivot, tolerance * tolerance))
             lower[j, j] = one / root
             for i in range(j + 1, size):
                 total = a[i, j]
@@ -61,8 +61,8 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
                     total -= lower[i, k] * lower[j, k]
                 lower[i, j] = total / root
         if used <= BY_DETERMINANT:
-            return lower, product >= near
-        return lower, least >= near
+            return lower, product >= tolerance
+        return lower, least >= tolerance
 
     @wp.func
     def solve(lower: mat, b: vec):
@@ -85,9 +85,9 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
         v = -solve(lower, pull)
         over = wp.dot(v, v) - radius * radius
         change = zero
-        if not over < near * unit * unit:
+        if not over < tolerance * unit * unit:
             change = half * over / wp.dot(v, solve(lower, v))
-            if change < near:
+            if change < tolerance:
                 change = zero
         return v, change, positive
 
