@@ -1,14 +1,16 @@
-"""Prose of pages and public docstrings, held to tests/prose.toml. ``python -m tests.prose`` counts findings by folder.
+"""Words of pages, docstrings and names, held to tests/prose.toml. ``python -m tests.prose`` counts findings by folder.
 
 Docstrings of public functions begin with a verb in the imperative; those of modules, classes and properties don't begin
-with a question word. Retired terms don't come back. ``--list FOLDER`` prints the findings of a folder, ``--terms``
-counts the terms in the whole text of the repository.
+with a question word. Retired terms and names don't come back. ``--list FOLDER`` prints the findings of a folder,
+``--terms`` counts the terms in the whole text of the repository.
 """
 
 import argparse
 import ast
 import collections
+import io
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +19,18 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 RULES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 VERBS, QUESTIONS = frozenset(RULES["verbs"].split()), frozenset(RULES["questions"].split())
+NAMES = {re.compile(f"(^|_)({pattern})(_|$)", re.IGNORECASE): instead for pattern, instead in RULES["names"].items()}
 RETIRED = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in RULES["retired"].items()}
 PACKAGES = ("backswing", "sim", "scenes", "examples", "bench", "warp_kernels")
 PAGES = ("*.md", "docs/**/*.md", "docs/**/*.rst")
 
 
 class Finding(NamedTuple):
-    """A place to rewrite, and why."""
+    """A line to rewrite, and why."""
 
     path: str
     line: int
-    rule: str  # "function", "noun" or "term"
+    rule: str  # "function", "noun", "term" or "name"
     said: str
 
     def __str__(self) -> str:
@@ -60,6 +63,33 @@ def findings_in(name: str, tree: ast.Module) -> Iterator[Finding]:
         elif kind == "noun" and first.rstrip(",;.") in QUESTIONS:
             yield Finding(name, line, "noun", f"begins with '{first}'; begin with a noun phrase")
         yield from _terms(name, line, text)
+
+
+def names(root: Path = ROOT) -> Iterator[Finding]:
+    """Yield the retired names in the engine and its kernels."""
+    for package in ("sim", "warp_kernels"):
+        for path in sorted((root / package).rglob("*.[ph]*")):
+            if path.suffix in (".py", ".h"):
+                yield from names_in(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+
+
+def names_in(path: str, text: str) -> Iterator[Finding]:
+    """Yield the retired names of a Python file, or of a C++ header: one finding for each name."""
+    found: dict[str, int] = {}
+    if not any(pattern.search(word) for word in set(re.findall(r"[A-Za-z_]\w*", text)) for pattern in NAMES):
+        return  # most files, without the time to read their tokens
+    if path.endswith(".py"):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                found.setdefault(token.string, token.start[0])
+    else:
+        for number, line in enumerate(text.splitlines(), start=1):
+            for word in re.findall(r"[A-Za-z_]\w*", line.partition("//")[0]):
+                found.setdefault(word, number)
+    for name, line in found.items():
+        for pattern, instead in NAMES.items():
+            if pattern.search(name) and name not in RULES["names_kept"].get(path, ()):
+                yield Finding(path, line, "name", f"'{name}': use {instead}")
 
 
 def _docstrings(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, int, str]]:
@@ -110,16 +140,17 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.terms:
         return _count_terms(arguments.root)
-    found = list(findings(arguments.root))
+    found = [*findings(arguments.root), *names(arguments.root)]
     if arguments.list:
         print(*(one for one in found if one.path.startswith(arguments.list)), sep="\n")
         return None
     counts = collections.Counter((folder_of(one.path), one.rule) for one in found)
-    print("functions  nouns  terms")
+    rules = ("function", "noun", "term", "name")
+    print("functions  nouns  terms  names")
     for folder in sorted({folder for folder, _ in counts}):
-        print("{:9d} {:6d} {:6d}  {}".format(*(counts[folder, rule] for rule in ("function", "noun", "term")), folder))
+        print("{:9d} {:6d} {:6d} {:6d}  {}".format(*(counts[folder, rule] for rule in rules), folder))
     totals = collections.Counter(one.rule for one in found)
-    print("{:9d} {:6d} {:6d}  in all".format(totals["function"], totals["noun"], totals["term"]))
+    print("{:9d} {:6d} {:6d} {:6d}  in all".format(*(totals[rule] for rule in rules)))
     clean = sorted(set(RULES["unfinished"]) - {folder for folder, _ in counts})
     if clean:
         print("clean now, take them off the list in tests/prose.toml:", *clean)
