@@ -102,7 +102,11 @@ def run_mujoco(scene: PhysicsScene) -> Motion:
     data = mujoco.MjData(peer)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, scene.qd0)
     states = [(data.qpos.copy(), data.qvel.copy())]
-    for _ in range(scene.steps):
+    if scene.kinematic_qd is not None:
+        peer.opt.tolerance = 0.0  # MuJoCo scales it by the mean inertia, and theirs is huge
+    for step in range(scene.steps):
+        if scene.kinematic_qd is not None:
+            data.qvel[model.kinematic_dofs] = scene.kinematic_qd[step]  # hinges and slides
         mujoco.mj_step(peer, data)
         states.append((data.qpos.copy(), data.qvel.copy()))
     mujoco.mj_forward(peer, data)

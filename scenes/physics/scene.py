@@ -63,6 +63,7 @@ class PhysicsScene:
         dt: time step [s].
         seconds: duration [s].
         quantities: the quantities to measure.
+        kinematic_qd: velocities of kinematic joints in each step [steps, nk]; None to keep the initial ones.
     """
 
     name: str
@@ -71,6 +72,7 @@ class PhysicsScene:
     dt: float
     seconds: float
     quantities: tuple[Quantity, ...]
+    kinematic_qd: np.ndarray | None = None
 
     @property
     def steps(self) -> int:
@@ -85,7 +87,8 @@ class PhysicsScene:
     def run(self, device: str = "cpu", contact: ContactMethod | None = None) -> Motion:
         """Simulate the scene in Backswing, with default options unless others are given."""
         simulator = sim.Simulator(self.model, self.dt, device=device, contact=contact)
-        trajectory = simulator.rollout(simulator.state(self.model.q0, self.qd0), steps=self.steps)
+        state = simulator.state(self.model.q0, self.qd0)
+        trajectory = simulator.rollout(state, steps=self.steps, kinematic_qd=self.kinematic_qd)
         contacts = simulator.contacts(trajectory.final_state)
         fixed = [index for index, geometry in enumerate(self.model.geometries) if geometry.link < 0]
         support = -sum((contacts.force_on(index, 1)[0] for index in fixed), np.zeros(3))

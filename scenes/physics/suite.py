@@ -1,6 +1,6 @@
 """All scenes of the fidelity suite."""
 
-from scenes.physics import bouncing, holding, piles, sliding, spinning, standing
+from scenes.physics import bouncing, carried, holding, piles, sliding, spinning, standing
 from scenes.physics.scene import PhysicsScene
 
 
@@ -22,6 +22,13 @@ def scenes() -> list[PhysicsScene]:
         spinning.floating_chain(),
         standing.robot(0.0),
         standing.robot(0.1),
+        carried.pusher(0.5),
+        carried.pusher(5.0),
+        carried.lift(2.0),
+        carried.belt(2.0),
+        carried.turntable(),
+        carried.shaken(0.8),
+        carried.shaken(2.0),
     ]
 
 

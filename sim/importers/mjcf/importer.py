@@ -7,13 +7,14 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim.errors import ModelError
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import read_mjcf
 from sim.importers.mjcf.geoms import add_geometries
-from sim.importers.mjcf.notes import refuse_bodies, refuse_numbers, refuse_states, warn_of
+from sim.importers.mjcf.notes import mocap_notes, refuse_bodies, refuse_numbers, refuse_states, warn_of
 from sim.importers.mjcf.options import (
     add_medium,
     apply_flags,
@@ -36,6 +37,7 @@ from sim.model.specs import IDENTITY_QUATERNION, Vector
 
 NO_TITLE = "MuJoCo Model"
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
+SHORTEST = 1e-9  # length of a quaternion below which it counts as zero
 
 
 def add_mjcf(
@@ -53,6 +55,7 @@ def add_mjcf(
     restitution: float = 0.0,
     decompose: bool | float = False,
     static_meshes: Literal["hulls", "triangles"] = "hulls",
+    mocap: Literal["fixed", "free"] = "fixed",
 ) -> Part:
     """Add the contents of an MJCF file, parsed and compiled by MuJoCo: everything, or nothing after an error.
 
@@ -74,7 +77,9 @@ def add_mjcf(
       of ``<pair>``. With the rest of the scene it is the product.
     - A model made only from MJCF files has MuJoCo's contact (:class:`sim.MujocoContact`) by default. ``solref``,
       ``solimp`` and ``margin`` of geoms, limits and dry friction are for that contact; hard contact doesn't use them.
-    - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
+    - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``,
+      and they have no velocity, as in MuJoCo. With ``mocap="free"`` they are on kinematic free joints, which move at
+      the velocities of the input ``kinematic_qd``; q and qd then have their coordinates, too, unlike MuJoCo's.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone,
       ``impratio``, ``noslip_iterations`` and ``noslip_tolerance`` are in the part; :func:`sim.mujoco_settings` makes a
@@ -100,6 +105,7 @@ def add_mjcf(
             computes in seconds to minutes per mesh; True, or its threshold, from 0.01 (many pieces) to 1 (few).
         static_meshes: collision shape of non-convex meshes that no joint moves: "hulls", or "triangles" for the
             original mesh, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        mocap: joints of mocap bodies, "fixed" or "free".
 
     Returns:
         One part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
@@ -126,6 +132,8 @@ def add_mjcf(
     )  # fmt: skip
     base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_mjcf", static_meshes)
+    if mocap not in ("fixed", "free"):
+        raise ModelError(f"add_mjcf: mocap is {mocap!r}; it must be 'fixed' or 'free'")
     file = read_mjcf(Path(path))
     title = str(file.spec.modelname)
     label = name or (file.path.stem if title == NO_TITLE else title)
@@ -134,7 +142,7 @@ def add_mjcf(
         refuse_numbers(file)
         refuse_states(file)
         options = mujoco_options(file)
-        reader = Reader(file, builder, "" if name is None else f"{name}/", base)
+        reader = Reader(file, builder, "" if name is None else f"{name}/", base, mocap == "free")
         before = builder.elements()
         reader.notes += apply_flags(file)
         _set_gravity(reader)
@@ -158,7 +166,8 @@ def add_mjcf(
         )  # fmt: skip
         builder.from_mujoco += builder.elements() - before
         builder.soft_notes += of_the_soft_law(file)
-        warn_of(file, [*notes_on_options(file), *reader.notes])
+        of_mocap = [] if reader.mocap_moves else mocap_notes(file)
+        warn_of(file, [*of_mocap, *notes_on_options(file), *reader.notes])
     return part
 
 
@@ -187,26 +196,38 @@ def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
         }
         name = reader.file.name("key", key) or free_name(str(key), named | found.keys())
         found[name] = Keyframe(
-            *_state(reader, model.key_qpos[key], model.key_qvel[key]),
+            *_state(reader, key),
             {name: float(model.key_ctrl[key, at]) for name, at in inputs.items()},
             states,
         )
     return found
 
 
-def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return MuJoCo's coordinates and velocities in Backswing's conventions."""
+def _state(reader: Reader, key: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coordinates and velocities of a keyframe in Backswing's conventions, body by body."""
+    model = reader.file.model
+    qpos, qvel = model.key_qpos[key], model.key_qvel[key]
     q, qd = [np.zeros(0)], [np.zeros(0)]
-    ends = [*reader.file.model.jnt_qposadr[1:], len(qpos)], [*reader.file.model.jnt_dofadr[1:], len(qvel)]
-    for joint, (at, dof) in enumerate(zip(reader.file.model.jnt_qposadr, reader.file.model.jnt_dofadr, strict=True)):
-        x, v = qpos[at : ends[0][joint]], qvel[dof : ends[1][joint]]
-        type = joint_type(reader, joint)
-        if type == "free":
-            x = compose(reader.base, pose(x[:3], x[3:]))
-            turn = Rotation.from_quat(reader.base[3:])
-            v = np.concatenate([turn.apply(v[:3]), Rotation.from_quat(x[3:]).apply(v[3:])])
-        elif type == "spherical":
-            x = x[[1, 2, 3, 0]]
-        q.append(x)
-        qd.append(v)
+    ends = [*model.jnt_qposadr[1:], len(qpos)], [*model.jnt_dofadr[1:], len(qvel)]
+    for body in range(model.nbody):
+        mocap = int(model.body_mocapid[body])
+        if mocap >= 0 and reader.mocap_moves:
+            positions, rotations = model.key_mpos[key].reshape(-1, 3), model.key_mquat[key].reshape(-1, 4)
+            if not np.abs(rotations[mocap]).max() >= SHORTEST:
+                raise reader.file.error("key", key, f"mquat holds the zero quaternion for link '{reader.links[body]}'")
+            q.append(compose(reader.base, pose(positions[mocap], rotations[mocap])))
+            qd.append(np.zeros(6))
+        first = int(model.body_jntadr[body])
+        for joint in range(first, first + int(model.body_jntnum[body])):
+            at, dof = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+            x, v = qpos[at : ends[0][joint]], qvel[dof : ends[1][joint]]
+            type = joint_type(reader, joint)
+            if type == "free":
+                x = compose(reader.base, pose(x[:3], x[3:]))
+                turn = Rotation.from_quat(reader.base[3:])
+                v = np.concatenate([turn.apply(v[:3]), Rotation.from_quat(x[3:]).apply(v[3:])])
+            elif type == "spherical":
+                x = x[[1, 2, 3, 0]]
+            q.append(x)
+            qd.append(v)
     return np.concatenate(q), np.concatenate(qd)

@@ -91,7 +91,7 @@ def refuse_states(file: MJCFFile) -> None:
 
 def _refuse_keyframe(file: MJCFFile, key: int) -> None:
     model, given = file.model, np.array(file.elements["key"][key].qpos if key in file.elements["key"] else [])
-    for name in ("qpos", "qvel", "ctrl", "act"):
+    for name in ("qpos", "qvel", "ctrl", "act", "mpos", "mquat"):
         wrong = np.flatnonzero(~(np.abs(getattr(model, f"key_{name}")[key]) <= LARGEST))
         if len(wrong):
             value = getattr(model, f"key_{name}")[key][wrong[0]]
@@ -129,7 +129,6 @@ def _forces(file: MJCFFile) -> list[str]:
     dof_poly = _rows(file.array("dof_dampingpoly", []))
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     found = (
-        ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
         ("that springs of tendons yield", "tendon", np.flatnonzero(_rows(file.array("tendon_springyield", []))),
          "they pull on"),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
@@ -160,14 +159,16 @@ def _rubs(file: MJCFFile) -> np.ndarray:
     return np.asarray(free & (file.model.dof_frictionloss[file.model.jnt_dofadr] > 0.0))
 
 
-def _moves_mocap(file: MJCFFile) -> np.ndarray:
-    """Return whether each keyframe moves a mocap body from its pose in the file [nkey]."""
+def mocap_notes(file: MJCFFile) -> list[str]:
+    """Return a warning of keyframes that move a mocap body from its pose in the file, for mocap bodies at rest."""
     model = file.model
     bodies = np.flatnonzero(model.body_mocapid >= 0)
     own = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=1)
     shape = (model.nkey, len(bodies))
     given = np.concatenate([model.key_mpos.reshape(*shape, 3), model.key_mquat.reshape(*shape, 4)], axis=2)
-    return np.asarray((given != own).any(axis=(1, 2)))
+    moving = np.flatnonzero((given != own).any(axis=(1, 2)))
+    note = f"ignored: mocap poses of keyframes ({names_of(file, 'key', moving)}); set joint_placement, or mocap='free'"
+    return [note] if len(moving) else []
 
 
 def _rows(values: np.ndarray) -> Any:

@@ -32,6 +32,7 @@ class Reader:
         actuators: name of each supported actuator of the file.
         sites: name of the frame of each named site.
         tendons: name of each tendon, by its index in the file.
+        mocap_moves: whether mocap bodies have a velocity, on kinematic free joints.
         notes: warnings to issue at the end.
     """
 
@@ -39,6 +40,7 @@ class Reader:
     builder: WorldBuilder
     prefix: str
     base: np.ndarray
+    mocap_moves: bool = False
     links: list[str] = field(default_factory=list)
     frames: list[np.ndarray] = field(default_factory=list)
     carriers: list[tuple[str, np.ndarray]] = field(default_factory=list)

@@ -57,10 +57,12 @@ def _add_body(reader: Reader, body: int) -> None:
         carrier, at, placement = link, anchor, IDENTITY
     if count == 0:
         _add_link(reader, body, name, np.zeros(3))
-        label = reader.free(f"{name}_fixed", builder.joints, "joint")
+        kinematic = bool(model.body_mocapid[body] >= 0)
+        type, suffix = ("free", "mocap") if kinematic and reader.mocap_moves else ("fixed", "fixed")
+        label = reader.free(f"{name}_{suffix}", builder.joints, "joint")
         builder.add_joint(
-            label, "fixed", parent=carrier, child=name, position=placement[:3], orientation=placement[3:],
-            kinematic=bool(model.body_mocapid[body] >= 0),
+            label, type, parent=carrier, child=name, position=placement[:3], orientation=placement[3:],
+            kinematic=kinematic,
         )  # fmt: skip
     reader.links.append(name)
     reader.frames.append(translation(-at))

@@ -3,6 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
@@ -81,3 +82,55 @@ def test_written_again(file, tmp_path):
     np.testing.assert_allclose(
         again.parameters["joint_placement"], model.parameters["joint_placement"], rtol=1e-12, atol=1e-15
     )
+
+
+class TestWithVelocity:
+    """Mocap bodies on kinematic free joints, with a path of poses as input."""
+
+    @pytest.mark.parametrize("contact", [None, sim.HardContact()])
+    @pytest.mark.parametrize("speed", [0.1, 1.0, 10.0])
+    def test_pushes_lifts_and_holds_without_lag(self, file, speed, contact):
+        model = load_quietly(file, mocap="free")
+        assert (model.nk, model.kinematic_links) == (12, ())
+        simulator = sim.Simulator(model, 1e-3, contact=contact)
+        q, steps = model.q0.copy(), 100
+        hand, target, ball, held = (
+            model.q_slice(model.joint_names[model.link(name)]) for name in ("hand", "target", "ball", "held")
+        )
+        q[ball] = (0.02 + 0.2, 0.0, 0.5, 0, 0, 0, 1)
+        path = np.tile(np.concatenate([q[hand], q[target]]), (steps + 1, 1))
+        path[:, [0, 7]] += speed * 1e-3 * np.arange(steps + 1)[:, None]
+        turn = model.q0[hand][3:]
+        given = sim.velocities_along(simulator, path)
+        trajectory = simulator.rollout(simulator.state(q), kinematic_qd=given)
+        end = trajectory.q.numpy()[-1, 0]
+        np.testing.assert_allclose(end[hand][:3] - q[hand][:3], (0.1 * speed, 0, 0), atol=1e-12)
+        np.testing.assert_allclose(end[hand][3:], turn, atol=1e-12)
+        hit = q[hand][:3] + 0.1 * speed * np.eye(3)[0]
+        sphere = hit + rotated(turn, (0.02, 0, 0))
+        assert np.linalg.norm(end[ball][:3] - sphere) > 0.2 - (1e-4 if contact else 2e-3 + 5e-3 * speed)
+        assert end[held][0] == pytest.approx(q[held][0] + 0.1 * speed, abs=1e-3 if contact else 0.05 * speed)
+
+    def test_keyframes_have_their_poses(self, tmp_path):
+        path = tmp_path / "key.xml"
+        key = '<key name="up" qpos="0 1 2 1 0 0 0" qvel="1 2 3 0 0 0" mpos="1 2 3" mquat="0 0 0 2"/>'
+        bodies = '<body name="ball" pos="0 1 1"><freejoint/><geom size="0.1"/></body><body name="hand" mocap="true"/>'
+        path.write_text(f"<mujoco><worldbody>{bodies}</worldbody><keyframe>{key}</keyframe></mujoco>")
+        scene = sim.ModelBuilder()
+        part = scene.add_mjcf(path, mocap="free", position=(0, 0, 1))
+        model = scene.finalize("float64")
+        found = part.keyframes["up"]
+        np.testing.assert_allclose(found.q, [0, 1, 3, 0, 0, 0, 1, 1, 2, 4, 0, 0, 1, 0], atol=1e-15)
+        np.testing.assert_allclose(found.qd, [1, 2, 3, 0, 0, 0, *np.zeros(6)], atol=1e-15)
+        assert model.prescribed.tolist() == [False] * 6 + [True] * 6
+        with pytest.warns(sim.MJCFWarning, match="mocap"):
+            sim.load(path)
+        path.write_text(path.read_text().replace("0 0 0 2", "0 0 0 0"))
+        with pytest.raises(sim.ImportFileError, match="mquat.*'hand'"):
+            sim.load(path, mocap="free")
+        with pytest.raises(sim.ModelError, match="mocap.*'fixed' or 'free'"):
+            sim.load(path, mocap="moving")
+
+
+def rotated(turn: np.ndarray, vector) -> np.ndarray:
+    return Rotation.from_quat(turn).apply(vector)
