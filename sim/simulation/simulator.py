@@ -255,6 +255,7 @@ class Simulator:
         """Return the contacts of the step that begins at a state, with their forces.
 
         The step is taken and its result discarded; ``residual`` and ``contact_overflow`` are then those of this step.
+        Stops at triangle meshes are corrections of velocities and no contacts: they aren't among them.
 
         Args:
             state: the state before the step.

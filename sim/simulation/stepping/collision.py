@@ -77,14 +77,24 @@ def free_bases(model: Model) -> np.ndarray:
     return free[np.logical_not(model.prescribed[model.joint_qd_start[free]])]
 
 
-def free_bodies_on_meshes(model: Model) -> dict[int, list[tuple[int, int]]]:
-    """Return the free bodies that may touch static triangle meshes: their pairs of a geometry and a mesh, by link."""
+def pairs_on_meshes(model: Model) -> tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
+    """Return the pairs of a moving geometry and a static triangle mesh that may touch: those of free bodies by link,
+    and those of articulated trees without prescribed joints by tree.
+    """
     meshes = [g for g, geometry in enumerate(model.geometries) if geometry.type == codes.MESH and geometry.collides]
-    found: dict[int, list[tuple[int, int]]] = {int(link): [] for link in free_bases(model)}
+    trees = np.asarray(model.link_tree)
+    alone = {int(link) for link in free_bases(model) if np.count_nonzero(trees == trees[link]) == 1}
+    led = set(trees[np.asarray(model.dof_link)[model.prescribed]])
+    bodies: dict[int, list[tuple[int, int]]] = {}
+    limbs: dict[int, list[tuple[int, int]]] = {}
     for g, geometry in enumerate(model.geometries):
-        if geometry.collides and geometry.link in found:
-            found[geometry.link] += [(g, mesh) for mesh in meshes if may_touch(model, g, mesh)]
-    return {link: pairs for link, pairs in found.items() if pairs}
+        if geometry.collides and not model.is_static(geometry) and trees[geometry.link] not in led:
+            pairs = [(g, mesh) for mesh in meshes if may_touch(model, g, mesh)]
+            if pairs and geometry.link in alone:
+                bodies.setdefault(geometry.link, []).extend(pairs)
+            elif pairs:
+                limbs.setdefault(int(trees[geometry.link]), []).extend(pairs)
+    return bodies, limbs
 
 
 def default_max_contacts(model: Model, margin: float) -> int:
@@ -152,7 +162,7 @@ class CollisionModel:
             contact sensors.
         sensors: sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
         contact_slots: slots of contact sensors, see :func:`contact_slots`.
-        on_meshes: free bodies that may touch static meshes, see :func:`free_bodies_on_meshes`.
+        on_meshes: what may touch static meshes, see :func:`pairs_on_meshes`.
         by_grid: whether pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, candidates: working arrays of a shard for that.
 
@@ -223,7 +233,7 @@ class CollisionModel:
         self.sensors = sensor_arrays(model, sensed, self.contact_slots, by_mujoco, device)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model, by_mujoco)
-        self.on_meshes = free_bodies_on_meshes(model)
+        self.on_meshes = pairs_on_meshes(model)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
         """Set the attributes that depend on the types of all pairs."""

@@ -54,7 +54,7 @@ class Step(Stages):
         self.impact_times.find_path()
 
     def stop(self) -> None:
-        """Change qd_next and qd_path where they would carry a free body through a mesh; recorded on an active tape."""
+        """Reduce qd_next and qd_path that would carry a body or limb through a mesh; recorded on an active tape."""
         if self.stops:
             self.stops.find()
 

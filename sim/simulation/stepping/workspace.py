@@ -170,9 +170,9 @@ class Workspace(SolverChoice):
         return self.by_mujoco and any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self.model.sensors)
 
     @property
-    def stopped(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the free bodies that static meshes may stop: their pairs of a geometry and a mesh, by link."""
-        return self.collision.on_meshes if self.max_contacts and not self.by_mujoco else {}
+    def stopped(self) -> bool:
+        """Return whether static meshes may stop something."""
+        return bool(self.max_contacts) and not self.by_mujoco and any(self.collision.on_meshes)
 
     @property
     def qd_unstopped(self) -> wp.array:

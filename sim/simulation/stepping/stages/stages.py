@@ -43,7 +43,7 @@ class Stages(Workspace):
         impulses: velocities from impulses.
         solver: impulses of constraints.
         joint_damping: damping after the constraints.
-        stops: stops of free bodies at static meshes; None in models without both.
+        stops: stops of free bodies and limbs at static meshes; None in models without these.
         sensors: forces and accelerations for sensors; None without such sensors.
         accumulated_q_bar, accumulated_qd_bar: adjoint of the state that the backward pass has reached.
         parameter_gradients: gradients of parameters by name.

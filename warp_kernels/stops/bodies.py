@@ -20,17 +20,14 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.rotations import rotation_vector_functions
-from warp_kernels.collision.field.ground.triangles import triangle_functions
-from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.collision.touch.inner_ball import inner_ball_functions
 from warp_kernels.kinematics.recentre import recentre_functions
+from warp_kernels.stops.piercing import CLEARANCE, piercing_functions
 from warp_kernels.types import kernel_module, warp_types
 
 # Stops of a body in a step. The last one ends the motion: two planes may each lead through the other one.
 STOPS = 3
-# Clearance between the centre and a triangle, in radii of its ball; for grazing paths this times the least cosine.
-CLEARANCE = 0.5
+# For grazing paths the clearance is this times smaller.
 LEAST_COSINE = 0.125
 
 
@@ -44,6 +41,7 @@ class StopPairs:
         body: geometry of the body, in each pair [pairs].
         mesh: geometry of the mesh, in each pair [pairs].
         dof: three times the body that a degree of freedom translates, plus the axis; -1 for other degrees of freedom [dof].
+        dof_tree: slowed tree of a degree of freedom, see :class:`warp_kernels.stops.trees.TreePairs`; -1 for none [dof].
     """
 
     link: wp.array(dtype=int)
@@ -51,6 +49,7 @@ class StopPairs:
     body: wp.array(dtype=int)
     mesh: wp.array(dtype=int)
     dof: wp.array(dtype=int)
+    dof_tree: wp.array(dtype=int)
 
 
 @functools.cache
@@ -58,27 +57,14 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernels of one precision, in the order of their launches: ``find_stops``, ``stop_shifts`` for its adjoint alone, ``apply_stops``."""
     t = warp_types(scalar)
     vec3, mat33, transform, inertia10 = t.vec3, t.mat33, t.transform, t.inertia
-    frame = geometry_frame_functions(scalar)
-    balls = inner_ball_functions(scalar)
-    mesh = triangle_functions(scalar)
+    piercing = piercing_functions(scalar)
+    Centre = piercing.Centre
     arm_of = recentre_functions(scalar).arm_of
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
     structs = collision_structs(scalar)
-    Geometries, PackedShapes, Triangles, Field = (
-        structs.Geometries, structs.PackedShapes, structs.Triangles, mesh.Field
-    )  # fmt: skip
+    Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     module = kernel_module("stops", scalar, inlined=True)
-    zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
-
-    @wp.struct
-    class Centre:
-        """Centre of a ball and its displacement in a step, in the frame of a mesh; radius of the ball; the mesh and its orientation."""
-
-        start: vec3
-        displacement: vec3
-        radius: scalar
-        turn: t.quat
-        field: Field
+    zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
     def three(x: wp.array2d(dtype=scalar), world: int, k: int):
@@ -86,42 +72,20 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def displacement_of(
-        geometries: Geometries, packed: PackedShapes, geometry_placement: wp.array2d(dtype=transform), size: vec3,
-        pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3), a: int, arm: vec3, linear: vec3, spin: vec3,
+        geometries: Geometries, packed: PackedShapes, geometry_placement: wp.array2d(dtype=transform),
+        geometry_size: wp.array2d(dtype=vec3), pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3), a: int, arm: vec3, linear: vec3, spin: vec3,
         dt: scalar, world: int,
     ):  # fmt: skip
         """Return the centre of a geometry, from the origin of its body, and its displacement.
 
         arm: from the origin of the body to its centre of mass. linear, spin: the velocities of a step.
         """
-        link = geometries.link[a]
-        tree = geometries.link_tree[link]
-        pose_a = frame.geometry_pose(a, link, tree, geometries.link_tree, geometry_placement, pose, origin, world)
-        centre = wp.transform_point(pose_a, balls.ball_centre(geometries, packed, a, size))
+        centre = piercing.start_of(
+            geometries, packed, geometry_placement, geometry_size, pose, origin, a, world
+        )  # fmt: skip
         beside = centre - arm
         turned = wp.quat_rotate(rotation_exp(dt * spin), beside) - beside
         return centre, dt * (linear + wp.cross(spin, arm)) + turned
-
-    @wp.func
-    def centre_of(
-        geometries: Geometries, packed: PackedShapes, triangles: Triangles, geometry_placement: wp.array2d(dtype=transform),
-        geometry_size: wp.array2d(dtype=vec3), pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3),
-        a: int, b: int, centre: vec3, displacement: vec3, world: int,
-    ):  # fmt: skip
-        """Return the centre of a geometry a with respect to a mesh b."""
-        tree = geometries.link_tree[geometries.link[a]]
-        row = wp.min(world, geometry_size.shape[0] - 1)
-        size = geometry_size[row, a]
-        pose_b = frame.geometry_pose(
-            b, geometries.link[b], tree, geometries.link_tree, geometry_placement, pose, origin, world
-        )
-        result = Centre()
-        result.turn = wp.transform_get_rotation(pose_b)
-        result.start = wp.quat_rotate_inv(result.turn, centre - wp.transform_get_translation(pose_b))
-        result.displacement = wp.quat_rotate_inv(result.turn, displacement)
-        result.radius = balls.ball_radius(geometries, packed, a, size)
-        result.field = mesh.field_of(geometries, b, geometry_size[row, b], triangles, world)
-        return result
 
     @wp.func
     def stop(centre: Centre, corners: mat33):
@@ -132,27 +96,6 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         cosine = wp.max(closing / wp.length(centre.displacement), scalar(LEAST_COSINE))
         change = wp.max(wp.min(closing, closing - height + scalar(CLEARANCE) * centre.radius * cosine), zero)
         return change * wp.quat_rotate(centre.turn, normal)
-
-    @wp.func
-    def first_pierced(data: Triangles, centre: Centre):
-        """Return the first triangle that a displacement pierces from outside, -1 for none, and the fraction of it up to there."""
-        displacement = (one + scalar(CLEARANCE) * centre.radius / wp.length(centre.displacement)) * centre.displacement
-        field = centre.field
-        middle = centre.start + half * displacement
-        extent = half * wp.abs(displacement)
-        found = wp.int32(-1)
-        earliest = scalar(2.0)
-        query = wp.bvh_query_aabb(field.bvh, mesh.box_low(field, middle, extent), mesh.box_high(field, middle, extent))
-        triangle = wp.int32(0)
-        while wp.bvh_query_next(query, triangle):
-            corners = mesh.corners_at(data, field, mesh.key_at(field, triangle))
-            if mesh.pierced(corners, centre.start, centre.start + displacement):
-                normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
-                share = wp.dot(normal, corners[0] - centre.start) / wp.dot(normal, centre.displacement)
-                if share < earliest:
-                    earliest = share
-                    found = wp.int32(triangle)
-        return found, earliest
 
     @wp.kernel(module=module, enable_backward=False)
     def find_stops(
@@ -197,17 +140,16 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
             change = vec3()
             for pair in range(stop_pairs.start[item], stop_pairs.start[item + 1]):
                 a = stop_pairs.body[pair]
-                size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), a]
                 position, displacement = displacement_of(
-                    geometries, packed, geometry_placement, size, pose, origin, a, arm, linear, spin, dt, world
+                    geometries, packed, geometry_placement, geometry_size, pose, origin, a, arm, linear, spin, dt, world
                 )
                 displacement += shift
                 if wp.length_sq(displacement) > zero:
-                    centre = centre_of(
+                    centre = piercing.centre_of(
                         geometries, packed, triangles, geometry_placement, geometry_size, pose, origin, a,
                         stop_pairs.mesh[pair], position, displacement, world,
                     )  # fmt: skip
-                    triangle, share = first_pierced(triangles, centre)
+                    triangle, share = piercing.first_pierced(triangles, centre, scalar(CLEARANCE))
                     if triangle >= 0 and share < earliest:
                         earliest = share
                         stop_pair[row, world] = pair
@@ -215,7 +157,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
                         count = row - STOPS * item + 1
                         change = -displacement
                         if count < STOPS:
-                            corners = mesh.corners_at(triangles, centre.field, mesh.key_at(centre.field, triangle))
+                            corners = piercing.triangle_corners(triangles, centre, triangle)
                             change = stop(centre, corners)
             shift += change
         stop_shift[item, world] = shift
@@ -254,11 +196,10 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
             pair = stop_pair[STOPS * item + n, world]
             if pair >= 0:
                 a = stop_pairs.body[pair]
-                size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), a]
                 position, displacement = displacement_of(
-                    geometries, packed, geometry_placement, size, pose, origin, a, arm, linear, spin, dt, world
+                    geometries, packed, geometry_placement, geometry_size, pose, origin, a, arm, linear, spin, dt, world
                 )
-                centre = centre_of(
+                centre = piercing.centre_of(
                     geometries, packed, triangles, geometry_placement, geometry_size, pose, origin, a,
                     stop_pairs.mesh[pair], position, shift + displacement, world,
                 )  # fmt: skip
@@ -266,7 +207,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
                     shift -= wp.quat_rotate(centre.turn, centre.displacement)
                 else:
                     triangle = stop_triangle[STOPS * item + n, world]
-                    corners = mesh.corners_at(triangles, centre.field, mesh.key_at(centre.field, triangle))
+                    corners = piercing.triangle_corners(triangles, centre, triangle)
                     shift += stop(centre, corners)
         stop_shift[item, world] = shift
 
@@ -278,6 +219,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         # Data in
         stop_shift: wp.array2d(dtype=vec3),
+        tree_share: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
         qd_unstopped: wp.array2d(dtype=scalar),
         # Data out
@@ -286,13 +228,17 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Change the velocities after the step; qd_path: no other array unless something may bounce."""
         k, world = wp.tid()
-        first_dof = stop_pairs.dof[k]
+        translation = stop_pairs.dof[k]
         change = zero
-        if first_dof >= 0:
-            shift = stop_shift[first_dof // 3, world]
-            change = shift[first_dof % 3] / dt
-        qd_next[world, k] = qd_solved[world, k] + change
+        if translation >= 0:
+            shift = stop_shift[translation // 3, world]
+            change = shift[translation % 3] / dt
+        tree = stop_pairs.dof_tree[k]
+        share = one
+        if tree >= 0:
+            share = tree_share[tree, world]
+        qd_next[world, k] = share * qd_solved[world, k] + change
         if bouncing == 1:
-            qd_path[world, k] = qd_unstopped[world, k] + change
+            qd_path[world, k] = share * qd_unstopped[world, k] + change
 
     return SimpleNamespace(module=module, find_stops=find_stops, stop_shifts=stop_shifts, apply_stops=apply_stops)
