@@ -359,6 +359,11 @@ class Model:
         return "gravity_compensation" in self.parameters
 
     @property
+    def moving_surfaces(self) -> bool:
+        """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
+        return "surface_velocity" in self.parameters
+
+    @property
     def nu(self) -> int:
         """Return the number of actuators."""
         return len(self.actuator_names)

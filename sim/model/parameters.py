@@ -83,6 +83,12 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
     ),
     "contact_damping": ParameterSpec("geometry", (), "N s/m", "damping in contact of a compliant geometry"),
+    "surface_velocity": ParameterSpec(
+        "geometry", (3,), "m/s", "velocity of a surface in its geometry's frame; only where a geometry has one"
+    ),
+    "surface_spin": ParameterSpec(
+        "geometry", (3,), "rad/s", "angular velocity of a surface about its geometry's origin, likewise"
+    ),
     "anchor_a": ParameterSpec("anchor", (7,), "m, -", "pose of a point or weld constraint's frame in its first link"),
     "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),

@@ -96,6 +96,8 @@ class GeometrySpec:
     rolling_friction: float
     contact_stiffness: float
     contact_damping: float
+    surface_velocity: Sequence[float] | None
+    surface_spin: Sequence[float] | None
 
 
 @dataclass(kw_only=True)

@@ -28,6 +28,7 @@ from sim.usd.physics import (
     state_coordinates,
 )
 from sim.usd.sensors import keep_sensors
+from sim.usd.surfaces import move_surfaces
 from sim.usd.tendons import keep_tendons
 from warp_kernels import types as codes
 
@@ -142,6 +143,7 @@ def _add_links(
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
         _add_geometries(stage, path, model, owned, materials)
+        move_surfaces(xform.GetPrim(), model, [k for k in owned if model.geometries[k].collides])
     add_frames(stage, model, paths)
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
@@ -176,6 +178,8 @@ def _add_geometries(
                 collider, float(model.parameters["friction"][index]), float(model.parameters["restitution"][index])
             )
             _keep_geometry(collider, model, index)
+            if geometry.link < 0:
+                move_surfaces(collider, model, [index])
 
 
 def _keep_shape(visual: Usd.Prim, model: Model, index: int) -> None:

@@ -63,6 +63,18 @@ def led(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     return Case(model, contact=contact, qd=qd, names=("friction", "geometry_size"), spread=0.01, **others)
 
 
+def belts(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
+    """A box on a conveyor belt, and a ball that rolls on a box with tracks."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(surface=sim.Surface(friction=0.5, velocity=(0.6, 0.2, 0.0), spin=(0.0, 0.0, 0.5)))
+    tracks = sim.Surface(friction=0.8, velocity=(-0.4, 0.0, 0.1), spin=(0.3, 0.2, 1.0))
+    builder.add_box(half_extents=(0.2, 0.2, 0.1), mass=1.5, position=(0.0, 0.1, 0.099), surface=tracks)
+    surface = sim.Surface(friction=0.7, torsional_friction=0.02)
+    builder.add_sphere(radius=0.1, mass=0.4, position=(0.02, 0.1, 0.298), surface=surface)
+    names = ("surface_velocity", "surface_spin", "friction", "geometry_placement")
+    return Case(builder.finalize("float64"), contact=contact, names=names, spread=0.1, **others)
+
+
 def tendons(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     """Fixed and spatial tendons with limits, dry friction, a tie and actuators."""
     model = test_tendons.arm()
@@ -199,6 +211,8 @@ register("loops_16", loops, worlds=16)
 register("loops_pgs", loops, contact=PGS)
 register("led_1", led)
 register("led_16", led, worlds=16)
+register("belts_1", belts)
+register("belts_16", belts, worlds=16)
 register("tendons_1", tendons)
 register("tendons_16", tendons, worlds=16)
 register("tendons_pgs", tendons, PGS)

@@ -29,6 +29,8 @@ INF, NAN = np.inf, np.nan
         (sim.Surface, {"softness_mix": -1.0}, "softness_mix is -1.0"),
         (sim.Surface, {"margin": -1.0}, "margin is -1.0"),
         (sim.Surface, {"gap": INF}, "gap is inf"),
+        (sim.Surface, {"velocity": (1.0, NAN, 0.0)}, "velocity: .*nan.* is not finite"),
+        (sim.Surface, {"spin": 2.0}, r"spin: shape \(\), expected \(3,\)"),
         (sim.Limits, {"lower": 1.0, "upper": -1.0}, "the lower limit 1.0 is above the upper limit -1.0"),
         (sim.Limits, {"lower": NAN}, "lower is nan; it must be a number, or infinite for no limit"),
         (sim.Limits, {"upper": NAN}, "upper is nan"),

@@ -10,7 +10,7 @@ from sim.exporters.files import MeshFiles, number, numbers, scaled, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
-from sim.model.model import Geometry
+from sim.model.model import Geometry, Model
 from warp_kernels import types as codes
 
 # Names of types, and the number of sizes that each uses
@@ -76,6 +76,7 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         if geometry.collides:
             _set_surface(geom, surface(model, index))
             _set_softness(geom, geometry)
+            _set_surface_motion(geom, model, index)
         else:
             geom.set("contype", "0")
             geom.set("conaffinity", "0")
@@ -95,6 +96,18 @@ def _set_surface(geom: ET.Element, own: Surface) -> None:
     geom.set("friction", numbers([own.slide, own.spin, own.roll]))
     geom.set("condim", str(own.dimension))
     geom.set("priority", str(own.priority))
+
+
+def _set_surface_motion(geom: ET.Element, model: Model, index: int) -> None:
+    """Set the velocity of a moving surface about the origin of the geom's frame."""
+    if not model.moving_surfaces:
+        return
+    geometry = model.geometries[index]
+    velocity, spin = (model.parameters[f"surface_{name}"][index] for name in ("velocity", "spin"))
+    shift = Rotation.from_quat(geometry.placement[3:]).inv().apply(_position(geometry) - geometry.placement[:3])
+    motion = [*(velocity + np.cross(spin, shift)), *spin]
+    if any(motion):
+        geom.set("surfacevel", numbers(motion))
 
 
 def _add_mesh(asset: ET.Element, geometry: Geometry, meshes: MeshFiles | None) -> None:

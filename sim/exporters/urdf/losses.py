@@ -120,6 +120,9 @@ def _lose_contacts(model: Model, losses: Losses) -> None:
         for k in robot
         if any(model.parameters[key][k] != value for key, value in SURFACE.items()) or k in special
     ]
+    for key in ("surface_velocity", "surface_spin") if model.moving_surfaces else ():
+        moving = [model.geometries[k].name for k in robot if model.parameters[key][k].any()]
+        losses.changes_motion(f"the {key.replace('_', ' ')}", moving)
     losses.leaves_out("friction and other surface values", names, "set them when the file is read")
     touching = {
         " and ".join(sorted(model.link_names[model.geometries[k].link] for k in pair))

@@ -207,11 +207,13 @@ def _add_geom(
 
 def _surface(reader: Reader, surfaces: Surfaces, geom: int, static: bool) -> Surface:
     model, (slide, spin, roll) = reader.file.model, surfaces.friction[geom].tolist()
+    motion = reader.file.array("geom_surfacevel", np.zeros((model.ngeom, 6)))[geom].tolist()
+    velocity, turn = (motion[:3], motion[3:]) if any(motion) else (None, None)
     return Surface(
         friction=slide, torsional_friction=spin, rolling_friction=roll, friction_rule="maximum",
         priority=int(surfaces.priority[geom]), margin=float(model.geom_margin[geom]), gap=float(model.geom_gap[geom]),
         softness=softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
-        softness_mix=float(model.geom_solmix[geom]),
+        softness_mix=float(model.geom_solmix[geom]), velocity=velocity, spin=turn,
         # 1, as for the ground, which makes a pair's restitution that of the body
         restitution=1.0 if static else surfaces.restitution,
     )  # fmt: skip

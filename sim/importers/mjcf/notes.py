@@ -12,7 +12,7 @@ from sim.importers.mjcf.file import MJCFFile
 # Limit of numbers that enter computations, whose squares must not overflow
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
-    "geom": ("pos", "quat", "size", "friction", "margin", "gap", "solmix"),
+    "geom": ("pos", "quat", "size", "friction", "margin", "gap", "solmix", "surfacevel"),
     "pair": ("margin", "gap", "friction"),
     "equality": ("data",),
     "site": ("pos", "quat"),
@@ -49,7 +49,7 @@ def refuse_numbers(file: MJCFFile) -> None:
     model = file.model
     for kind, names in COMPUTED.items():
         for name in names:
-            _refuse_large(file, kind, name, getattr(model, f"{ARRAYS_OF.get(kind, kind)}_{name}"))
+            _refuse_large(file, kind, name, file.array(f"{ARRAYS_OF.get(kind, kind)}_{name}", []))
     for number in ("solref", "solimp"):
         for kind, arrays in SOFTNESS.items():
             for array, of in arrays.items():
@@ -139,8 +139,7 @@ def _forces(file: MJCFFile) -> list[str]:
          np.flatnonzero(model.jnt_actgravcomp.astype(bool) & model.jnt_actfrclimited.astype(bool)),
          "they only limit actuators"),
         ("polynomial damping", "joint", np.unique(joints_of_dofs), "its linear part is kept"),
-        ("adhesion and moving surfaces", "geom",
-         np.flatnonzero(_rows(file.array("geom_adhesion", [])) | _rows(file.array("geom_surfacevel", []))), ""),
+        ("adhesion", "geom", np.flatnonzero(_rows(file.array("geom_adhesion", []))), ""),
         ("adhesion of pairs", "pair", np.flatnonzero(_rows(file.array("pair_adhesion", []))), ""),
         ("friction loss of free joints about the axes of the body", "joint", np.flatnonzero(_rubs(file)),
          "it acts about the axes of the world"),

@@ -14,6 +14,7 @@ from sim.errors import ImportFileError
 from sim.importers.usd.filters import Filters
 from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name
@@ -81,10 +82,12 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         contact = _contact(reader, found, prim, materials, filters)
         options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
         rgba = colour(shown_by or prim)
-        names[found.primPath] = [
-            _geometry(reader, prim, shape, number, visible=shown, rgba=rgba, **options)
-            for number, shape in enumerate(shapes)
-        ]
+        names[found.primPath] = []
+        for number, shape in enumerate(shapes):
+            motion = surface_motion(reader.scene, prim, shape)
+            surface = reader.add(found.primPath, replace, options["surface"], **motion)
+            own = options | {"surface": surface, "visible": shown, "rgba": rgba}
+            names[found.primPath].append(_geometry(reader, prim, shape, number, **own))
     for first, second in filters.colliders:
         for pair in product(names.get(first, ()), names.get(second, ())):
             reader.builder.exclude_geometries(*pair)

@@ -122,6 +122,8 @@ class Shapes(WorldSpec):
             rolling_friction=surface.rolling_friction,
             contact_stiffness=surface.stiffness,
             contact_damping=surface.damping,
+            surface_velocity=surface.velocity,
+            surface_spin=surface.spin,
         )
         check_geometry(spec)
         self.geometries[name] = spec

@@ -9,7 +9,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type, two_numbers
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import LEAST_INTEGER, finite_and_not_negative
+from sim.model.spec_checks import LEAST_INTEGER, finite, finite_and_not_negative
 from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
 
 
@@ -17,9 +17,10 @@ from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
 class Surface:
     """Contact properties of a geometry: friction, restitution, compliance and collision groups.
 
-    Several geometries may share one surface; :func:`dataclasses.replace` changes some of its values. The first six are
-    also parameters of the model, with gradients: ``friction``, ``restitution``, ``torsional_friction``,
-    ``rolling_friction``, ``contact_stiffness`` and ``contact_damping``.
+    Several geometries may share one surface; :func:`dataclasses.replace` changes some of its values. The first six and
+    both velocities are also parameters of the model, with gradients: ``friction``, ``restitution``,
+    ``torsional_friction``, ``rolling_friction``, ``contact_stiffness``, ``contact_damping``, ``surface_velocity`` and
+    ``surface_spin``.
 
     Attributes:
         friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
@@ -40,6 +41,10 @@ class Surface:
         gap: additional distance at which contacts count for adhesion actuators [m]; likewise.
         group: bits of the groups that the geometry belongs to.
         mask: bits of the groups that the geometry collides with; both sides must agree.
+        velocity: velocity of the surface relative to the geometry, along the geometry's axes [m/s]: a conveyor belt.
+            Friction sees it; the geometry itself doesn't move. Only the part along the tangents of a contact counts.
+        spin: angular velocity of the surface about the origin of the geometry's frame, likewise [rad/s]: a turntable.
+            If no surface of a model has a velocity or a spin, the model has no such parameters. Default: none.
 
     Raises:
         ModelError: for values that are negative or not finite, a restitution outside 0 to 1, an unknown friction rule,
@@ -66,6 +71,8 @@ class Surface:
     gap: float = 0.0
     group: int = 1
     mask: int = -1
+    velocity: Sequence[float] | None = None
+    spin: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         where = "Surface"
@@ -84,6 +91,10 @@ class Surface:
             value = getattr(self, label)
             if not is_whole(value, LEAST_INTEGER):
                 raise ModelError(f"{where}: {label} is {value!r}; it must be a whole number")
+        for label in ("velocity", "spin"):
+            if getattr(self, label) is not None:
+                vector = finite(f"{where}: {label}", getattr(self, label), (3,))
+                object.__setattr__(self, label, tuple(vector.tolist()))
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def collect_parameters(
         **_of_joints([body.joint for body in bodies], layout),
         **_of_shapes(geometries),
         **_of_materials(list(world.geometries.values())),
+        **_of_moving_surfaces(list(world.geometries.values())),
         "anchor_a": anchor_a,
         "anchor_b": anchor_b,
         "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
@@ -102,6 +103,16 @@ def _of_materials(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
         "rolling_friction": np.array([spec.rolling_friction for spec in specs], dtype=np.float64),
         "contact_stiffness": np.array([spec.contact_stiffness for spec in specs], dtype=np.float64),
         "contact_damping": np.array([spec.contact_damping for spec in specs], dtype=np.float64),
+    }
+
+
+def _of_moving_surfaces(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
+    """Return the velocities of surfaces, if a geometry has one."""
+    if all(spec.surface_velocity is None and spec.surface_spin is None for spec in specs):
+        return {}
+    return {
+        "surface_velocity": np.array([spec.surface_velocity or np.zeros(3) for spec in specs], dtype=np.float64),
+        "surface_spin": np.array([spec.surface_spin or np.zeros(3) for spec in specs], dtype=np.float64),
     }
 
 

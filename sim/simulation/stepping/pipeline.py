@@ -44,6 +44,8 @@ class Step(Stages):
         if self.tendons:
             self.tendons.add_armature(self)
         self.contact_stage.find()
+        if self.surfaces:
+            self.surfaces.find()
         if self.transmissions:
             self.transmissions.push(self)
         self.errors.find()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
+    from sim.simulation.stepping.stages.surface_motion import SurfaceMotion
     from sim.simulation.stepping.stages.warm_start import WarmStart
 
 
@@ -58,6 +59,7 @@ class Workspace(SolverChoice):
     dynamics: "FreeDynamics"
     actuation: "Actuation"
     contact_stage: "ContactStage"
+    surfaces: "SurfaceMotion | None"
     errors: "ConstraintErrors"
     constraint_stage: "ConstraintStage"
     impulses: "Impulses"

@@ -36,6 +36,8 @@ USUAL = {
     "physxMaterial:frictionCombineMode": "average",
     "physxMaterial:restitutionCombineMode": "average",
     "physxMaterial:improvePatchFriction": True,
+    "physxSurfaceVelocity:surfaceVelocityEnabled": True,
+    "physxSurfaceVelocity:surfaceVelocityLocalSpace": True,
     "newton:selfCollisionEnabled": True,
     "newton:mimicEnabled": True,
 }

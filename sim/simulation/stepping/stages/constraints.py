@@ -116,6 +116,8 @@ class ConstraintStage(Stage):
         step.launch_over_constraints(kernels.constraint_rows)
         if step.errors.pyramids_resist:
             step.launch_over_constraints(resistance_kernels(step.scalar).resistance_rows)
+        if step.surfaces:
+            step.surfaces.add_to_rows()
         if step.tendons and step.tendons.num_rows:
             step.launch_over_constraints(tendon_constraint_kernels(step.scalar).tendon_constraint_rows)
         step.solver.write_matrix()
@@ -129,6 +131,8 @@ class ConstraintStage(Stage):
         step.launch(kernels.row_adjoint, step.num_worlds)
         if step.errors.pyramids_resist:
             step.launch(resistance_kernels(step.scalar).resistance_row_adjoint, step.num_worlds)
+        if step.surfaces:
+            step.surfaces.rows_adjoint()
 
     @property
     def limits(self) -> Any:

@@ -20,6 +20,7 @@ from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.link_forces import LinkForces
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.stops import Stops
+from sim.simulation.stepping.stages.surface_motion import SurfaceMotion, surface_motion
 from sim.simulation.stepping.stages.warm_start import WarmStart
 from sim.simulation.stepping.workspace import Stage, Workspace
 
@@ -36,6 +37,7 @@ class Stages(Workspace):
         dynamics: accelerations without constraints, and the mass matrix.
         actuation: forces of actuators.
         contact_stage: contact generation.
+        surfaces: velocities of surfaces; None in models without them.
         errors: errors of constraints.
         constraint_stage: list of constraints, and their rows.
         impact_times: times at which contacts bounce.
@@ -61,6 +63,7 @@ class Stages(Workspace):
         self.dynamics: FreeDynamics = FreeDynamics(self)
         self.actuation: Actuation = Actuation(self)
         self.contact_stage: ContactStage = ContactStage(self)
+        self.surfaces: SurfaceMotion | None = surface_motion(self)
         self.errors: ConstraintErrors = ConstraintErrors(self)
         self.constraint_stage: ConstraintStage = ConstraintStage(self)
         self.impact_times: ImpactTimes = ImpactTimes(self)
