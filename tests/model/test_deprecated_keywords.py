@@ -63,9 +63,9 @@ def test_surfaces(shape):
     assert [warning.filename for warning in warned] == [__file__]
     getattr(new, f"add_{shape}")(**SHAPES[shape], surface=sim.Surface(**fields(SURFACE, SURFACE_FIELDS, "surface")))
     (a,), (b,) = old.geometries.values(), new.geometries.values()
-    for field in dataclasses.fields(a):
-        if field.name != "geometry":
-            assert getattr(a, field.name) == getattr(b, field.name) == SURFACE.get(field.name, a.link)
+    assert a.link == b.link
+    for name in SURFACE.keys() & {field.name for field in dataclasses.fields(a)}:
+        assert getattr(a, name) == getattr(b, name) == SURFACE[name]
     for name in SURFACE.keys() & {field.name for field in dataclasses.fields(a.geometry)}:
         assert getattr(a.geometry, name) == getattr(b.geometry, name) == SURFACE[name]
 

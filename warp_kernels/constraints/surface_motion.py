@@ -139,6 +139,7 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def surface_rows(
+        # Model
         threads: int,
         # Data in
         contact_surface_velocity: wp.array2d(dtype=vec3),
