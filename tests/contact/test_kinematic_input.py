@@ -205,6 +205,17 @@ class TestGradients:
         tape.backward(grads={trajectory.q: seed(trajectory.q, last)})
         np.testing.assert_array_equal(array.grad.numpy(), every.kinematic_qd.numpy())
 
+    @pytest.mark.parametrize("method", ["hard", "mujoco"])
+    def test_lane_groups_have_the_gradient_of_one_world(self, method):
+        model = hand_and_box()
+        given, last = random_velocities(model, 6, 0.1), np.random.default_rng(7).normal(size=model.nq)
+        found = []
+        for worlds in (1, 16):
+            simulator = sim.Simulator(model, H, worlds, device="cpu", contact=METHODS[method]())
+            trajectory = simulator.rollout(simulator.initial_state(), kinematic_qd=given)
+            found.append(trajectory.backward(np.tile(last, (worlds, 1))).kinematic_qd.numpy())
+        np.testing.assert_allclose(found[1], np.repeat(found[0], 16, axis=1), rtol=1e-8, atol=1e-10)
+
     def test_worlds_without_gradient(self):
         model = wall_and_ball()
         simulator = sim.Simulator(model, H, 2, device="cpu")

@@ -97,6 +97,9 @@ def test_how_do_i(monkeypatch, tmp_path, capsys) -> None:
     hand = sim.jacobian(model, start.q, "link7").numpy()[0]
     assert (hand @ pushed[0])[3] > 0.1
     assert "ground ball/geometry" in capsys.readouterr().out
+    belt, parcel = names["ride"].q.numpy()[-1, 0, :2]
+    friction = float(np.prod(names["line"].finalize().parameters["friction"]))
+    assert belt - (parcel + 4) == pytest.approx(1 / (2 * friction * 9.81), rel=0.03)
     assert (tmp_path / "worlds.png").exists()
 
 

@@ -30,6 +30,7 @@ class Case:
         control: mean of the actuators' inputs [nu].
         spread: standard deviation of what is added to velocities [m/s, rad/s] and inputs, different in every world.
         force: standard deviation of the joint forces [N m or N].
+        lead: standard deviation of the velocities of kinematic joints, an input of each step; zero for no input.
         names: further parameters whose gradients are recorded; None for all of the simulator's.
         per_world: parameters that differ by world: each value is multiplied by a random number near one.
         interval: of the steps whose states are stored.
@@ -49,6 +50,7 @@ class Case:
     control: Sequence[float] | np.ndarray = ()
     spread: float = 0.05
     force: float = 0.2
+    lead: float = 0.0
     names: Sequence[str] | None = ()
     per_world: Sequence[str] = ()
     interval: int = 1
@@ -69,7 +71,7 @@ class Case:
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Initial state, joint forces and inputs of actuators."""
+        """Initial state, joint forces, inputs of actuators, and velocities of kinematic joints."""
         model, rng = self.model, np.random.default_rng(2)
         qd = np.zeros(model.nv) if self.qd is None else np.asarray(self.qd, dtype=float)
         control = np.zeros(model.nu) if len(self.control) == 0 else np.asarray(self.control, dtype=float)
@@ -80,6 +82,8 @@ class Case:
             "tau": self.force * rng.normal(size=(self.steps, self.worlds, model.nv)),
             "control": control + self.spread * rng.normal(size=(self.steps, self.worlds, model.nu)),
         }
+        if self.lead:
+            given["kinematic_qd"] = self.lead * rng.normal(size=(self.steps, self.worlds, model.nk))
         if self.change:
             given = {name: value * (1.0 + self.change * rng.normal(size=value.shape)) for name, value in given.items()}
         return given

@@ -7,7 +7,7 @@ import numpy as np
 import sim
 from tests.actuators.worlds import arm as driven_arm
 from tests.actuators.worlds import leg
-from tests.contact import test_tendons
+from tests.contact import test_kinematic_input, test_tendons
 from tests.contact.test_equalities import rod
 from tests.golden.case import Case, register
 
@@ -73,6 +73,11 @@ def belts(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     builder.add_sphere(radius=0.1, mass=0.4, position=(0.02, 0.1, 0.298), surface=surface)
     names = ("surface_velocity", "surface_spin", "friction", "geometry_placement")
     return Case(builder.finalize("float64"), contact=contact, names=names, spread=0.1, **others)
+
+
+def led_hand(**others: Any) -> Case:
+    """A hand with a finger and a tray, whose velocities are inputs of every step."""
+    return Case(test_kinematic_input.hand_and_box(), lead=0.2, names=("friction", "rest_position"), **others)
 
 
 def tendons(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
@@ -211,6 +216,8 @@ register("loops_16", loops, worlds=16)
 register("loops_pgs", loops, contact=PGS)
 register("led_1", led)
 register("led_16", led, worlds=16)
+register("led_input_1", led_hand)
+register("led_input_16", led_hand, worlds=16, interval=3)
 register("belts_1", belts)
 register("belts_16", belts, worlds=16)
 register("tendons_1", tendons)

@@ -38,9 +38,11 @@ def _record(case: Case, simulator: sim.Simulator) -> Arrays:
     tables: dict[str, list[str]] = {}
     given = case.inputs()
     state = simulator.state(given["q"], given["qd"], given["act"] if case.model.na else None)
-    tau, control = given["tau"], given["control"] if case.model.nu else None
+    inputs = {"tau": given["tau"], "control": given["control"] if case.model.nu else None}
+    if case.lead:
+        inputs["kinematic_qd"] = given["kinematic_qd"]
     with captured(tables, "forward"):
-        trajectory = _rollout(case, simulator, state, tau, control)
+        trajectory = _rollout(case, simulator, state, inputs)
     found: Arrays = {}
     for name in ("q", "qd", "act", "contact_force", "bad_state", "solved"):
         keep(found, name, getattr(trajectory, name))
@@ -51,26 +53,25 @@ def _record(case: Case, simulator: sim.Simulator) -> Arrays:
         keep(found, "impulse_keys", trajectory.impulses.key)
     with captured(tables, "backward"):
         _backward(found, case, simulator, trajectory)
-    last = (tau[-1], None if control is None else control[-1])
+    last: dict[str, Any] = {name: None if value is None else value[-1] for name, value in inputs.items()}
     with captured(tables, "contacts"):
-        contacts = simulator.contacts(trajectory.final_state, *last)
+        contacts = simulator.contacts(trajectory.final_state, **last)
     for name, value in vars(contacts).items():
         keep(found, f"contacts.{name}", value)
     if simulator.integrator != "rk4" and not simulator.contact.warm_start:
         with captured(tables, "linearise"):
-            matrices = simulator.linearise(trajectory.final_state, *last)
-        for name in ("A", "B_tau", "B_control"):
+            matrices = simulator.linearise(trajectory.final_state, **last)
+        for name in ("A", "B_tau", "B_control", *(["B_kinematic"] if case.lead else [])):
             keep(found, f"linearise.{name}", getattr(matrices, name))
     return found | {f"{TABLE}{name}": np.array(rows) for name, rows in tables.items() if rows}
 
 
-def _rollout(
-    case: Case, simulator: sim.Simulator, state: sim.State, tau: np.ndarray, control: np.ndarray | None
-) -> sim.Trajectory:
+def _rollout(case: Case, simulator: sim.Simulator, state: sim.State, inputs: dict[str, Any]) -> sim.Trajectory:
     if not case.keeps_solved:
-        return simulator.rollout(state, tau, control=control, checkpoint_interval=case.interval)
+        return simulator.rollout(state, checkpoint_interval=case.interval, **inputs)
     engine = simulator.engine
-    first, forces = first_state(engine, state), engine.batches.of_steps(tau, case.model.nv, "tau", case.steps)
+    forces = engine.batches.of_steps(inputs["tau"], case.model.nv, "tau", case.steps)
+    first = first_state(engine, state)
     recording = run_steps(engine, first, forces, None, case.steps, case.interval, keeps_solved=True)
     return Trajectory.of(recording, simulator)
 
@@ -93,7 +94,7 @@ def _backward(found: Arrays, case: Case, simulator: sim.Simulator, trajectory: s
         solved_grad=weights(trajectory.solved),
         leave_out_bad_worlds=True,
     )
-    for name in ("q", "qd", "tau", "control", "act", "impulses"):
+    for name in ("q", "qd", "tau", "control", "act", "impulses", *(["kinematic_qd"] if case.lead else [])):
         keep(found, f"gradient.{name}", getattr(gradients, name))
     for name, value in gradients.parameters.items():
         keep(found, f"gradient.{name}", value)
