@@ -84,9 +84,9 @@ class PhysicsScene:
         """Times of all states [steps + 1], s."""
         return self.dt * np.arange(self.steps + 1)
 
-    def run(self, device: str = "cpu", contact: ContactMethod | None = None) -> Motion:
+    def run(self, device: str = "cpu", contact: ContactMethod | None = None, integrator: str | None = None) -> Motion:
         """Simulate the scene in Backswing, with default options unless others are given."""
-        simulator = sim.Simulator(self.model, self.dt, device=device, contact=contact)
+        simulator = sim.Simulator(self.model, self.dt, device=device, contact=contact, integrator=integrator)
         state = simulator.state(self.model.q0, self.qd0)
         trajectory = simulator.rollout(state, steps=self.steps, kinematic_qd=self.kinematic_qd)
         contacts = simulator.contacts(trajectory.final_state)

@@ -143,6 +143,25 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
             composite[parent] += to_link.T @ composite[link] @ to_link
 
 
+def joint_inertias(model: Model) -> np.ndarray:
+    """Return the inertia that each degree of freedom moves, all others at rest, at an arbitrary position [nv].
+
+    Where there is none, in a model whose masses are still to be given, it is 1.
+    """
+    value = model.parameters
+    composite = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]
+    result = np.array(value["armature"], dtype=np.float64)
+    rng = np.random.default_rng(0)
+    for link in reversed(range(model.num_links)):
+        axes = JOINT_TYPES[int(model.joint_type[link])].subspace(model.joint_axis[link])
+        start, parent = model.joint_qd_start[link], model.link_parent[link]
+        result[start : start + axes.shape[1]] += np.diag(axes.T @ composite[link] @ axes)
+        if parent >= 0:
+            to_link = _motion_transform(value["joint_placement"][link], int(model.joint_type[link]), axes, rng)
+            composite[parent] += to_link.T @ composite[link] @ to_link
+    return np.where(result > 0.0, result, 1.0)
+
+
 def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
     """Return the smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
     if (whole == 0.0).any():

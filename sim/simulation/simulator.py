@@ -58,7 +58,8 @@ class Simulator:
         threads: CPU threads. Default: the number of cores that the process may use.
         contact_sensors: names or indices of geometries whose contact forces the trajectory records, and names of
             sensors that measure contacts, contact forces or limit forces.
-        integrator: "euler" for semi-implicit Euler. :class:`sim.MujocoContact` also has "explicit" (Euler's method with
+        integrator: "euler" for semi-implicit Euler. Hard contact also has "midpoint", of second order for smooth motion
+            (docs/conventions.md). :class:`sim.MujocoContact` also has "explicit" (Euler's method with
             explicit joint damping), "implicitfast" (joint damping and velocity gains of actuators are implicit),
             "implicit" (Coriolis and centrifugal forces too) and "rk4" (MuJoCo's fourth-order Runge-Kutta method, with
             explicit joint damping; a step costs four of Euler's). Default: the integrator of the model's file with

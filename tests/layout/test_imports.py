@@ -57,6 +57,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "parameters": ("algebra",),
     "kinematics": ("algebra", "variants"),
     "linearise": ("checkpoint", "kinematics"),
+    "linearise_drift": ("kinematics", "records"),
     "dynamics": ("kinematics",),
     "collision": ("algebra", "variants", "solver.structs"),
     "collision.convex": ("collision",),

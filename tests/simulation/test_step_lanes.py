@@ -113,11 +113,13 @@ RAISED = {
 }
 
 
-def run(model: sim.Model, contact: sim.ContactMethod, lanes: int, seed: int = 3) -> dict[str, np.ndarray]:
+def run(
+    model: sim.Model, contact: sim.ContactMethod, lanes: int, seed: int = 3, integrator: str = "euler"
+) -> dict[str, np.ndarray]:
     """Last state and all gradients of a short rollout whose worlds have states, inputs and masses of their own."""
     rng = np.random.default_rng(seed)
     mass = model.parameters["mass"] * rng.uniform(0.9, 1.1, (WORLDS, model.num_links))
-    simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, {"mass": mass})
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, {"mass": mass}, integrator=integrator)
     assert {shard.step.groups.lanes for shard in simulator.engine.shards} == {lanes}
     state = simulator.state(np.tile(model.q0, (WORLDS, 1)), 0.5 * rng.normal(size=(WORLDS, model.nv)))
     tau = 0.5 * rng.normal(size=(STEPS, WORLDS, model.nv))

@@ -126,6 +126,51 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(module=module, gyroscopic_wrench=gyroscopic_wrench)
 
 
+@functools.cache
+def base_lift_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernel for one precision, with Warp's own adjoint."""
+    t = warp_types(scalar)
+    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
+    module = kernel_module("base_lift", scalar, inlined=True)
+
+    @wp.kernel(module=module)
+    def base_lift(
+        # Model
+        lifted_link: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        armature: wp.array2d(dtype=scalar),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        lift: wp.array2d(dtype=vec3),
+        common_wrench: wp.array2d(dtype=spatial),
+    ):
+        """Compute the lift of a tree with a floating base, and the force on its armature, as ``gyroscopic_wrench``
+        does, over (lifted link, world), but leave its gyroscopic forces.
+        """
+        item, world = wp.tid()
+        link = lifted_link[item]
+        rigid = link_inertia[link, world]
+        first = joint_qd_start[link]
+        arm = vec3()
+        if rigid[0] > scalar(0.0):
+            arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]
+        w = vec3(qd[world, first + 3], qd[world, first + 4], qd[world, first + 5])
+        away = wp.cross(w, wp.cross(w, arm))
+        lift[link_tree[link], world] = away
+        row = wp.min(world, armature.shape[0] - 1)
+        zero = scalar(0.0)
+        common_wrench[link, world] = spatial(
+            zero, zero, zero,
+            armature[row, first] * away[0], armature[row, first + 1] * away[1], armature[row, first + 2] * away[2],
+        )  # fmt: skip
+
+    return SimpleNamespace(module=module, base_lift=base_lift)
+
+
 def _midpoint(scalar: Any) -> wp.Function:
     """Return the middle x of an angular velocity before and after a step, I (x - w) + h/2 x x (I x) = 0."""
     t = warp_types(scalar)

@@ -26,8 +26,13 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.joint_weights import weighted_law_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import AFFINE, POSITION, TORQUE, VELOCITY, kernel_module, warp_types
+from warp_kernels.variants import used_arguments_only
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"actuator_kernels": [(False,), (True,)]}
 
 
 @functools.cache
@@ -189,22 +194,30 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def actuator_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels for one precision, one thread per world."""
+def actuator_kernels(scalar: Any, weighted: bool = False) -> SimpleNamespace:
+    """Return the kernels for one precision, one thread per world.
+
+    Args:
+        scalar: precision.
+        weighted: whether gains are weighted, see :mod:`warp_kernels.solver.joint_weights`.
+    """
     t = warp_types(scalar)
     f = actuator_functions(scalar)
     common = row_functions(scalar)
     Gains = solver_structs(scalar).Gains
     vec2, vec3 = t.vec2, t.vec3
-    module = kernel_module("actuators", scalar)
+    weights = weighted_law_functions(scalar)
+    module = kernel_module("weighted_actuators" if weighted else "actuators", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
+    @used_arguments_only
     def actuate(
         # Model
         joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
+        joint_inertia: wp.array(dtype=scalar),
         dt: scalar,
         # Parameters
         gains: Gains,
@@ -238,6 +251,8 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             centre = common.value_of(gains.force_centre, world, i)
             most = common.value_of(gains.force_limit, world, i)
             law = f.force_law(kind, u, g * q[world, dof_q[k]], gains, world, i)
+            if wp.static(weighted):
+                law = weights.weighted_law(law, qd[world, k], g, joint_inertia[k], dt)
             push = f.as_force(law, qd[world, k], g, centre, most, dt)
             # The velocity at the end of the step can only move a force towards zero, unless an impact hits the joint.
             apart = wp.max(wp.abs(push[0] - g * centre), wp.abs(g * centre))
@@ -250,12 +265,14 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
                 implicit[k, world] += push[1]
 
     @wp.kernel(module=module, enable_backward=False)
+    @used_arguments_only
     def actuator_adjoint(
         # Model
         joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
+        joint_inertia: wp.array(dtype=scalar),
         dt: scalar,
         # Parameters
         gains: Gains,
@@ -291,6 +308,9 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             most = common.value_of(gains.force_limit, world, i)
             position = q[world, dof_q[k]]
             law = f.force_law(kind, u, g * position, gains, world, i)
+            if wp.static(weighted):
+                given = law
+                law = weights.weighted_law(given, qd[world, k], g, joint_inertia[k], dt)
             if actuator_row[i, world][1] > scalar(0.0):
                 law_bar, bars = f.as_row_adjoint(
                     law, g, centre, most, dt, actuator_row_bar[i, world], tau_bar[world, k]
@@ -298,6 +318,12 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             else:
                 bar = vec2(tau_bar[world, k], mass_bar_diagonal[k, world] - tau_bar[world, k] * qdd[world, k])
                 law_bar, bars = f.as_force_adjoint(law, qd[world, k], g, centre, most, dt, bar)
+            if wp.static(weighted):
+                law_bar, weight_bars = weights.weighted_law_adjoint(
+                    given, qd[world, k], g, joint_inertia[k], dt, law_bar
+                )
+                qd_bar[world, k] += weight_bars[0]
+                common.add_at(gains_bar.gear, world, i, weight_bars[1])
             input_bar = f.law_adjoint(kind, u, g * position, law_bar, gains, world, i, gains_bar)
             f.add_input_bar(input_bar[0], control, gains, world, i, control_bar, gains_bar)
             q_bar[world, dof_q[k]] += g * input_bar[1]

@@ -1,4 +1,4 @@
-"""MuJoCo's integrators, by name.
+"""Integrators, by name: Euler's method for both laws, the midpoint step of the hard law, and others of MuJoCo's.
 
 "implicit" integrates velocity gains and all velocity-dependent forces of motion implicitly; "implicitfast" velocity
 gains and the gyroscopic forces of free bodies.
@@ -9,6 +9,7 @@ from typing import Any
 import warp as wp
 
 from sim.errors import ModelError
+from sim.simulation.stepping.midpoint import MidpointStep
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.stages.damping import Damping, ImplicitDamping
@@ -152,6 +153,7 @@ INTEGRATORS = {
     "implicit": ImplicitStep,
     "implicitfast": ImplicitFastStep,
     "rk4": RungeKuttaStep,
+    "midpoint": MidpointStep,
 }
 
 
@@ -159,8 +161,13 @@ def require_integrator(integrator: str, by_mujoco: bool) -> None:
     """Raise ModelError for an unknown integrator, or one that the contact law doesn't have."""
     if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {' or '.join(map(repr, INTEGRATORS))}")
-    if integrator != "euler" and not by_mujoco:
+    if integrator == "midpoint" and by_mujoco:
+        raise ModelError(
+            "Simulator: integrator='midpoint' requires hard contact; choose contact=sim.HardContact(), or "
+            "integrator='rk4', which is of fourth order"
+        )
+    if integrator not in ("euler", "midpoint") and not by_mujoco:
         raise ModelError(
             f"Simulator: integrator='{integrator}' requires MuJoCo's contact; choose contact=sim.MujocoContact(), or "
-            "integrator='euler', which integrates springs, dampers and actuators implicitly"
+            "integrator='midpoint', which is of second order, or 'euler'"
         )

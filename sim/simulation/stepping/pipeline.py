@@ -19,9 +19,11 @@ class Step(Stages):
 
     Attributes:
         kept_stages: number of stages before the last one that a trajectory stores, see :class:`RungeKuttaStep`.
+        drifts_first: whether positions move before the stages, see :class:`MidpointStep`.
     """
 
     kept_stages = 0
+    drifts_first = False
 
     def forward(self) -> None:
         """Compute (q_next, qd_next) from (q, qd, tau, control)."""
@@ -76,6 +78,7 @@ class Step(Stages):
         self.solver.adjoint()
         self.impact_times.bounce_adjoint()
         self.impulses.finish_adjoint()
+        self.dynamics.free_step_adjoint()
         if self.tendons:
             self.tendons.armature_adjoint(self)
         self.constraint_stage.adjoint()
@@ -101,7 +104,7 @@ class Step(Stages):
         ignores.
         """
         self.record_velocity(tape)
-        tape.record_func(self.kinematics.integrate_adjoint, [self.q, self.qd_path])
+        tape.record_func(self.kinematics.integrate_adjoint, [self.q, self.drift_velocity])
 
     def run_adjoint(self) -> None:
         """Run the step on a tape and its backward pass, from the gradients of q_next and qd_next to those of its
@@ -130,15 +133,29 @@ class Step(Stages):
         self.launch(kernels.load_adjoint, self.num_worlds)
         self.activations.load_adjoint(self)
         self.run_adjoint()
-        self.launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
+        self.store_adjoint()
         self.activations.store_adjoint(self)
+
+    def store_adjoint(self, **state: Any) -> None:
+        """Write the adjoints of the state and the inputs.
+
+        Args:
+            state: adjoints of the state before the step, where they aren't those of q and qd.
+        """
+        kernel = checkpoint_kernels(self.scalar).store_adjoint
+        self.launch(kernel, self.num_worlds, control_bar=self.given_control.grad, **state)
 
     def load(self) -> None:
         """Read the state and the control at the cursor."""
-        kernels = checkpoint_kernels(self.scalar)
-        self.launch(kernels.load_state, self.num_worlds, control=self.given_control)
+        self.load_state()
         self.activations.load(self)
         self.warm_start.load()
+
+    def load_state(self, **state: Any) -> None:
+        """Read coordinates, velocities and inputs at the cursor, into other arrays than q and qd where they are
+        given.
+        """
+        self.launch(checkpoint_kernels(self.scalar).load_state, self.num_worlds, control=self.given_control, **state)
 
     def store(self, **reports: Any) -> None:
         """Write the next state and move the cursor on.

@@ -8,6 +8,7 @@ from sim.arrays.launch import clear, run_backward
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
+from warp_kernels.linearise_drift import linearise_drift_kernels
 
 
 class StepRows:
@@ -45,7 +46,13 @@ class StepRows:
 
     def end(self) -> None:
         """Compute the rows of the coordinates from the others."""
-        self._launch(self._kernels.coordinate_rows, (self.step.model.num_links, self.step.num_worlds))
+        step = self.step
+        dim, drift = (step.model.num_links, step.num_worlds), {"qd_path": step.drift_velocity, "dt": step.drift_time}
+        if step.drifts_first and step.bouncing:
+            self._launch(linearise_drift_kernels(step.scalar).reflect_rows, step.num_worlds)
+        self._launch(self._kernels.coordinate_rows, dim, **drift)
+        if step.drifts_first:
+            self._launch(linearise_drift_kernels(step.scalar).first_drift_rows, dim)
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
         self.step.launch(kernel, dim, self, self.step.activations, **named)

@@ -1,7 +1,7 @@
 """State of one time step of a shard, its sizes and options, and the launches that all stages share."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
+    from sim.simulation.stepping.stages.link_forces import LinkForces
     from sim.simulation.stepping.stages.surface_motion import SurfaceMotion
     from sim.simulation.stepping.stages.warm_start import WarmStart
 
@@ -54,7 +55,10 @@ class Workspace(SolverChoice):
         state_limit: maximum coordinate and velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
+    # Whether gains of actuators are weighted, see :mod:`warp_kernels.solver.joint_weights`.
+    weighted: ClassVar[bool] = False
     # Stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
+    link_forces: "LinkForces"
     kinematics: "Kinematics"
     dynamics: "FreeDynamics"
     actuation: "Actuation"
@@ -116,6 +120,8 @@ class Workspace(SolverChoice):
         )
         # Springs, dampers and servos act at the end of a step, under MuJoCo's law at its beginning.
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
+        # Time for which positions move with the velocity after a step.
+        self.drift_time = self.dt
         lanes = lanes_worth(device_model.lanes, self.total_worlds)
         self.groups = LaneGroups(self.scalar, self.num_worlds, lanes, self.device)
         self._find_free_bases()
@@ -130,6 +136,8 @@ class Workspace(SolverChoice):
         # Under MuJoCo's law gyroscopic forces are explicit.
         self.turning = np.flatnonzero(np.isin(model.joint_type, () if self.by_mujoco else (SPHERICAL, FREE)))
         self.floating = np.intersect1d(self.turning, free_bases(model))
+        # Floating bases without a gyroscopic rule of their own.
+        self.lifted = np.zeros(0, dtype=int)
 
     def _allocate_state(self) -> None:
         model, scalar, worlds = self.model, self.scalar, self.num_worlds
@@ -155,6 +163,16 @@ class Workspace(SolverChoice):
 
         self.residual, self.largest_residual, self.adjoint_residual = (per_world(self.scalar) for _ in range(3))
         self.solver_iterations, self.total_overflow, self.last_bad_step = (per_world(wp.int32) for _ in range(3))
+
+    @property
+    def drift_velocity(self) -> wp.array:
+        """The velocity along which positions move after the constraints."""
+        return self.qd_path
+
+    @property
+    def equality_options(self) -> Any:
+        """Return the options that rows of equality constraints read."""
+        return self.options
 
     @property
     def slot_threads(self) -> int | tuple[int, int]:

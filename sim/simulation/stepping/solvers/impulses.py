@@ -63,7 +63,7 @@ class Impulses(Stage):
         """Add the contribution of constraints to ``weight``; propagate it to free accelerations and the factors."""
         step, kernels = self._step, impulse_kernels(self._step.scalar)
         step.launch(kernels.weight_adjoint, step.num_worlds)
-        step.launch_over_dofs(kernels.free_step_adjoint)
+        step.launch_over_dofs(kernels.free_step_adjoint, **step.dynamics.free_step)
 
 
 class ImpulsesOfGroups(Impulses):
@@ -87,7 +87,7 @@ class ImpulsesOfGroups(Impulses):
         if not step.solver.adjoint_by_groups:
             step.launch(impulse_kernels(step.scalar).push_weights, step.num_worlds)
             step.launch(self._kernels.finish_weights, groups)
-        step.launch(self._kernels.free_step_adjoints, groups)
+        step.launch(self._kernels.free_step_adjoints, groups, **step.dynamics.free_step)
 
     @property
     def _kernels(self) -> Any:

@@ -55,13 +55,13 @@ class Actuation(Stage):
     def find(self) -> None:
         """Compute the forces of actuators."""
         if self._step.model.nu:
-            kernel = actuator_kernels(self._step.scalar).actuate
+            kernel = actuator_kernels(self._step.scalar, self._step.weighted).actuate
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
 
     def adjoint(self) -> None:
         """Propagate the adjoint of joint forces to states, inputs and gains."""
         if self._step.model.nu:
-            kernel = actuator_kernels(self._step.scalar).actuator_adjoint
+            kernel = actuator_kernels(self._step.scalar, self._step.weighted).actuator_adjoint
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
 
     @property

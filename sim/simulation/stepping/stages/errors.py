@@ -131,7 +131,8 @@ class ConstraintErrors(Stage):
         step, kernels = self._step, equality_kernels(self._step.scalar)
         for name, kernel in (("anchor", kernels.evaluate_anchors), ("coupling", kernels.evaluate_couplings)):
             if step.model.counts[name]:
-                step.launch(kernel, (step.model.counts[name], step.num_worlds), tape=True)
+                dim = (step.model.counts[name], step.num_worlds)
+                step.launch(kernel, dim, tape=True, options=step.equality_options)
 
     def _find_references(self) -> None:
         step, given = self._step, self._step.device_model.parameter_arrays("solref", "solimp")

@@ -65,17 +65,28 @@ class FreeDynamics(Stage):
 
     def accelerate(self) -> None:
         """Compute accelerations and factors."""
+        self._accelerate(dt=self._step.ahead)
+
+    def _accelerate(self, **given: Any) -> None:
         step, groups = self._step, self._step.groups
         step.launch(
             aba_kernels(step.scalar, groups.lanes).aba,
             self._trees,
             tau=step.actuation.joint_force,
-            dt=step.ahead,
             friction_loss=step.device_model.none(step.scalar),  # dry friction is a constraint here
+            **given,
         )
         self.velocity.to_worlds()
         kernel = factor_kernels(step.scalar, groups.lanes).factor_mass_matrix
         step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
+
+    @property
+    def free_step(self) -> dict[str, Any]:
+        """Return arguments of the adjoint of the free step that differ from those of the step."""
+        return {}
+
+    def free_step_adjoint(self) -> None:
+        """Propagate the adjoint of accelerations to the forces that differ from those of Euler's method."""
 
     def mass_adjoint(self) -> None:
         """Propagate the adjoint of the mass matrix to inertias, motion subspaces and armatures."""

@@ -78,21 +78,28 @@ class Kinematics(Stage):
         run_kinematics(self._step.device_model, self._step.q, self._of_groups, lanes=self._step.groups.lanes)
         share(self._copies)
 
+    @property
+    def _drift(self) -> dict[str, Any]:
+        return {"qd_path": self._step.drift_velocity, "dt": self._step.drift_time}
+
     def integrate(self) -> None:
-        """Integrate q with qd_path to q_next; floating bases turn about their centres of mass."""
+        """Integrate q with the drift velocity to q_next; floating bases turn about their centres of mass."""
         step = self._step
         kernel, threads = integrate_kernels(step.scalar).integrate, step.link_threads
-        step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path)
+        step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.drift_velocity, dt=step.drift_time)
         if self._bases[0]:
-            step.launch(recentre_kernels(step.scalar).recentre, self._bases)
+            step.launch(recentre_kernels(step.scalar).recentre, self._bases, **self._drift)
 
     def integrate_adjoint(self) -> None:
-        """Propagate the adjoint of q_next to q and qd_path."""
+        """Propagate the adjoint of q_next to q and the drift velocity."""
         step = self._step
         if self._bases[0]:
-            step.launch(recentre_kernels(step.scalar).recentre_adjoint, self._bases)
+            step.launch(recentre_kernels(step.scalar).recentre_adjoint, self._bases, **self._drift)
         kernel, threads = integrate_kernels(step.scalar).integrate_adjoint, step.link_threads
-        step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path, qd_bar=step.qd_path.grad)
+        velocity = step.drift_velocity
+        step.launch(
+            kernel, (threads, step.num_worlds), threads=threads, qd=velocity, qd_bar=velocity.grad, dt=step.drift_time
+        )
 
     def accelerate_centres(self, acceleration: wp.array) -> None:
         """Compute the acceleration of coordinates with which centres of floating bases don't accelerate [world,

@@ -5,7 +5,7 @@ import warp as wp
 
 from sim.arrays.launch import clear
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+from warp_kernels.dynamics.gyroscopic import base_lift_kernels, gyroscopic_kernels
 from warp_kernels.dynamics.link_forces import drag_kernels, gravity_compensation_kernels
 
 
@@ -18,6 +18,7 @@ class LinkForces(Stage):
     Attributes:
         links_of_worlds: links whose inertias and wrenches are read or written world by world.
         turning_link: links that turn freely, whose gyroscopic forces follow the midpoint rule.
+        lifted_link: floating bases whose gyroscopic forces are computed with those of their trees.
         spin: angular velocities of that rule [turning link, world].
         drag_link, drag_size, drag_placement, drag_velocity: boxes that the medium acts on.
         common_wrench: sum of the forces on a link [link, ...].
@@ -28,16 +29,17 @@ class LinkForces(Stage):
         super().__init__(step)
         model, t = step.model, step.device_model.types
         boxes = model.drag_boxes
-        self._turning, self._boxes = len(step.turning), len(boxes.link)
-        self.turning_link = step.integers(step.turning)
+        self._turning, self._boxes, self._lifted = len(step.turning), len(boxes.link), len(step.lifted)
+        self.turning_link, self.lifted_link = step.integers(step.turning), step.integers(step.lifted)
         self.spin = step.worlds_last(self._turning, t.vec3)
         self.drag_link = step.integers(boxes.link)
         self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=step.device)
         self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=step.device)
         self.drag_velocity = step.worlds_last(self._boxes, t.spatial)
         every = step.by_mujoco or model.compensated or self._boxes
-        self.links_of_worlds = np.arange(model.num_links) if every else step.turning
-        forced = self._turning or model.compensated or self._boxes
+        alone = np.union1d(step.turning, step.lifted).astype(int)
+        self.links_of_worlds = np.arange(model.num_links) if every else alone
+        forced = len(alone) or model.compensated or self._boxes
         self.common_wrench = step.groups.copies(model.num_links if forced else 0, "spatial", self.links_of_worlds)
         self.lift = step.groups.copies(model.num_trees if len(step.floating) else 0, "vec3")
 
@@ -54,6 +56,9 @@ class LinkForces(Stage):
         if self._turning:
             kernel = gyroscopic_kernels(step.scalar).gyroscopic_wrench
             step.launch(kernel, (self._turning, step.num_worlds), tape=True)
+        if self._lifted:
+            kernel = base_lift_kernels(step.scalar).base_lift
+            step.launch(kernel, (self._lifted, step.num_worlds), tape=True)
         if step.model.compensated:
             kernel = gravity_compensation_kernels(step.scalar).compensate_gravity
             step.launch(kernel, (step.model.num_links, step.num_worlds))

@@ -51,8 +51,9 @@ class Stages(Workspace):
         parameter_gradients: gradients of parameters by name.
     """
 
-    # Damping after the constraints, by the integrator.
+    # Damping after the constraints and free dynamics, by the integrator.
     damping_of: ClassVar[Callable[..., Damping]] = staticmethod(damping_of_euler)
+    dynamics_of: ClassVar[Callable[..., FreeDynamics]] = FreeDynamics
     accumulated_q_bar: wp.array
     accumulated_qd_bar: wp.array
 
@@ -60,7 +61,7 @@ class Stages(Workspace):
         super().__init__(*arguments)
         self.link_forces: LinkForces = LinkForces(self)
         self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
-        self.dynamics: FreeDynamics = FreeDynamics(self)
+        self.dynamics: FreeDynamics = type(self).dynamics_of(self)
         self.actuation: Actuation = Actuation(self)
         self.contact_stage: ContactStage = ContactStage(self)
         self.surfaces: SurfaceMotion | None = surface_motion(self)

@@ -1,0 +1,223 @@
+"""The midpoint step: lane groups, matrices and gradients beside those of single worlds and differences."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes.physics import spinning
+from tests.actuators.worlds import arm as servo_arm
+from tests.contact.test_gradients import TILT, at, ball, box
+from tests.contact.test_random_gradients import PARAMETERS, scene
+from tests.dynamics.trees import Link
+from tests.errors import raises_naming
+from tests.simulation.differences import STATE, Case, Weights, analytic, finite_differences, regimes
+from tests.simulation.test_linearisation import check_linearisation, tumbling_arm
+from tests.simulation.test_step_lanes import BETWEEN, CASES, run
+from warp_kernels.types import LANES
+
+H = 1 / 240
+MIDPOINT = {"device": "cpu", "integrator": "midpoint"}
+
+
+@pytest.mark.cpu_shapes  # a GPU has no lane groups
+@pytest.mark.parametrize("case", ["contacts", "all joints", "bodies that touch", "joined", "actuators", "sweeps"])
+def test_lane_groups_as_single_worlds(case, monkeypatch):
+    model, contact = CASES[case]
+    several = run(model, contact, LANES, integrator="midpoint")
+    monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
+    single = run(model, contact, 1, integrator="midpoint")
+    for name, expected in single.items():
+        size = np.abs(expected).max(initial=1e-3)
+        np.testing.assert_allclose(several[name], expected, rtol=0.0, atol=1e-9 * size, err_msg=name)
+
+
+def test_matrices_of_every_type_of_joint():
+    """Turning fast, so that a rotation and its velocity don't commute."""
+    model = tumbling_arm()
+    rng = np.random.default_rng(3)
+    q = sim.integrate(model, model.q0[None], rng.normal(size=(1, model.nv))).numpy()[0]
+    simulator = sim.Simulator(model, H, **MIDPOINT)
+    check_linearisation(simulator, simulator.state(q, 40.0 * rng.normal(size=model.nv)), rng.normal(size=model.nv))
+
+
+def test_matrices_of_a_box_that_lands_and_a_ball_that_bounces():
+    velocity, tau = np.array([1.0, 0.2, -0.5, 0.2, 0.1, 0.3]), 0.1 * np.arange(6.0)
+    model = box(orientation=TILT)
+    simulator = sim.Simulator(model, H, **MIDPOINT)
+    check_linearisation(simulator, simulator.state(at(model, 0.0517), velocity), tau)
+    model = ball(restitution=0.8)
+    simulator = sim.Simulator(model, H, **MIDPOINT)
+    velocity[2] = -3.0
+    check_linearisation(simulator, simulator.state(at(model, 0.108), velocity), tau)
+
+
+KINDS = ("revolute", "prismatic", "spherical")
+# Seeds of scenes whose contacts stick, slide and open, with bounces, limits and dry friction; of trees, of bodies.
+SEEDS = (2, 5, 17)
+
+
+def random_scene(seed: int, spin: float) -> Case:
+    """Trees over the ground that turn by up to ``spin`` rad/s, in some steps of the midpoint integrator."""
+    rng = np.random.default_rng(seed)
+    links: list[Link] = []
+    for number in range(rng.integers(1, 6)):
+        parent = int(rng.integers(-1, number)) if number else -1
+        kind = rng.choice(KINDS) if parent >= 0 else rng.choice(["free", *KINDS])
+        links.append(Link.random(parent, str(kind), rng))
+    case = scene(links, seed, "hard")
+    return replace(case, qd=spin * case.qd, integrator="midpoint")
+
+
+@pytest.mark.parametrize("spin", [1.0, 8.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gradients_of_random_scenes(seed, spin):
+    """In all inputs and parameters; at the higher spin th of Kahan's rule differs from a half."""
+    case = random_scene(seed, spin)
+    names, weights = [*STATE, *PARAMETERS], Weights.random(case)
+    found = analytic(case, weights, names)
+    for name, expected in finite_differences(case, weights, names, most=6).items():
+        if len(expected.entries):
+            largest = max(np.abs(expected.central).max(), 1e-3)
+            smooth = np.abs(expected.left - expected.right) < 1e-4 * largest
+            excess = np.abs(found[name].reshape(-1)[expected.entries] - expected.central) - expected.rounding
+            assert excess[smooth].max(initial=0.0) < 2e-6 * largest, name
+
+
+def test_scenes_of_these_gradients_have_all_regimes():
+    seen = set().union(*(regimes(random_scene(seed, 1.0)) for seed in SEEDS))
+    assert {"slide", "stick", "open", "slip"} <= seen
+
+
+@pytest.mark.parametrize("stiff", [1.0, 300.0])
+def test_gradients_of_springs_and_servos(stiff):
+    """Soft ones, which are integrated by the trapezoidal rule, and stiff ones, which are implicit."""
+    model, rng = servo_arm(), np.random.default_rng(1)
+    hinges = model.dof_q >= 0
+    values = {
+        "stiffness": stiff * rng.uniform(1.0, 20.0, model.nv) * hinges,
+        "damping": stiff * rng.uniform(0.1, 0.5, model.nv),
+        **{name: stiff * model.parameters[name] for name in ("actuator_kp", "actuator_kd")},
+    }
+    simulator = sim.Simulator(model, 0.004, parameters=values, **MIDPOINT)
+    state = simulator.state(model.q0, rng.normal(size=model.nv))
+    names = ["q", "qd", "tau", "control", *values, "rest_position", "armature", "actuator_gear"]
+    tau, control = rng.normal(size=(3, model.nv)), rng.normal(size=(3, model.nu))
+    report = sim.check_gradients(simulator, state, tau, names, control=control, most=8)
+    assert not report.wrong
+
+
+def test_checkpoints_change_no_gradient():
+    case = random_scene(2, 1.0)
+    found = []
+    for interval in (1, 3):
+        simulator = case.simulator()
+        trajectory = simulator.rollout(
+            simulator.state(case.q, case.qd), np.zeros((7, case.model.nv)), checkpoint_interval=interval
+        )
+        gradients = trajectory.backward(np.ones((1, case.model.nq)), np.ones((1, case.model.nv)))
+        found.append([gradients.q.numpy(), gradients.qd.numpy(), gradients.tau.numpy()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def free_tree(seed: int, dtype: str = "float64") -> tuple[sim.Model, np.ndarray]:
+    """A tree of two to five links that floats without weight, and random velocities."""
+    rng = np.random.default_rng(seed)
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for number in range(rng.integers(2, 6)):
+        kind = str(rng.choice(["revolute", "spherical"])) if number else "free"
+        link = Link.random(int(rng.integers(0, number)) if number else -1, kind, rng)
+        name = builder.add_link(f"link{number}", mass=link.mass, com=link.com, inertia=link.inertia)
+        frame = {"position": link.position, "orientation": link.orientation, "axis": link.axis} if number else {}
+        parent = f"link{link.parent}" if number else "world"
+        builder.add_joint(f"joint{number}", kind, child=name, parent=parent, **frame)
+    model = builder.finalize(dtype)
+    return model, 2.0 * rng.normal(size=model.nv)
+
+
+def flight(model: sim.Model, qd: np.ndarray, dt: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """The states at the end of each tenth of the time."""
+    simulator = sim.Simulator(model, dt, contact=sim.HardContact(max_contacts=0), **MIDPOINT)
+    steps = round(0.1 * seconds / dt)
+    trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=10 * steps, checkpoint_interval=steps)
+    return trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
+
+
+@pytest.mark.parametrize(("dt", "seconds", "bound"), [(1e-3, 20.0, 1e-3), (H, 60.0, 3e-2)])
+@pytest.mark.parametrize("seed", [7, 10, 13])
+def test_free_trees_keep_their_energy(seed, dt, seconds, bound):
+    model, qd = free_tree(seed)
+    energy = sim.kinetic_energy(model, *flight(model, qd, dt, seconds)).numpy()
+    assert np.abs(energy / energy[0] - 1.0).max() < bound
+
+
+def test_free_trees_in_single_precision():
+    model, qd = free_tree(10, "float32")
+    energy = sim.kinetic_energy(model, *flight(model, qd, 1e-3, 20.0)).numpy()
+    assert np.abs(energy / energy[0] - 1.0).max() < 1e-3
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_second_order(seed):
+    """Half of the step, a quarter of the error: of an arm with servos, and of a base with its origin off its centre."""
+    model, qd = (servo_arm(), np.ones(servo_arm().nv)) if seed == 0 else free_tree(seed)
+    ends = [np.concatenate([x[-1] for x in flight(model, qd, dt, 0.2)]) for dt in (4e-3, 2e-3, 1e-3, 5e-4)]
+    changes = [np.abs(a - b).max() for a, b in zip(ends[1:], ends[:-1], strict=True)]
+    orders = np.log2(np.array(changes[:-1]) / changes[1:])
+    assert (orders > 1.95).all()
+
+
+def satellite() -> sim.Model:
+    """A body with a wheel whose axis is skew."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("body", mass=2.0, inertia=(0.011, 0.0083, 0.006))
+    builder.add_joint("free", "free", child="body")
+    builder.add_link("wheel", mass=1.0, inertia=(0.0025, 0.0025, 0.005))
+    turn = Rotation.from_euler("x", 0.6435).as_quat()
+    builder.add_joint("axle", "revolute", parent="body", child="wheel", position=(0.05, 0.0, 0.1), orientation=turn)
+    return builder.finalize("float64")
+
+
+def test_a_satellite_with_a_wheel_keeps_its_angular_momentum():
+    """At 200 rad/s, five sixths of a radian a step."""
+    model = satellite()
+    q, qd = flight(model, np.array([0.0, 0.0, 0.0, 0.3, -0.2, 0.5, 200.0]), H, 10.0)
+    momentum = sim.centroidal_momentum(model, q, qd).numpy()[:, :3]
+    assert np.linalg.norm(momentum - momentum[0], axis=1).max() < 1e-3 * np.linalg.norm(momentum[0])
+
+
+@pytest.mark.parametrize("build", [spinning.top, spinning.tossed_body, spinning.floating_chain])
+def test_free_motion(build):
+    """Within bounds of the second order."""
+    motion = build().run(integrator="midpoint")
+    bounds = {
+        "precession": 2e-4, "nutation": 1e-5, "first flip": 1e-5, "time between flips": 2e-5, "energy, change": 1e-6,
+        "angular momentum, change": 2e-3, "momentum, change": 1e-6,
+    }  # fmt: skip
+    for quantity in build().quantities:
+        off = quantity.measure(motion) - quantity.expected
+        assert abs(off) < bounds[quantity.name], f"{quantity.name}: {off:.1e}"
+
+
+def test_a_box_rests():
+    """Where it is put on the ground: the step is that of Euler's method."""
+    model = box()
+    simulator = sim.Simulator(model, H, **MIDPOINT)
+    state = simulator.rollout(simulator.initial_state(), steps=600).final_state
+    later = simulator.rollout(state, steps=600).final_state
+    np.testing.assert_allclose(later.q.numpy(), state.q.numpy(), atol=1e-12)
+
+
+def test_what_it_does_not_support_is_refused():
+    model = box()
+    with raises_naming("midpoint", "HardContact"):
+        sim.Simulator(model, H, contact=sim.MujocoContact(), integrator="midpoint")
+    builder = sim.ModelBuilder()
+    builder.add_link("link", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="link")
+    builder.add_fixed_tendon("rope", {"hinge": 1.0}, armature=0.1)
+    with raises_naming("midpoint", "rope"):
+        sim.Simulator(builder.finalize(), H, integrator="midpoint")

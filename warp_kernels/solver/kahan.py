@@ -1,0 +1,514 @@
+"""Velocity-dependent forces of trees in the middle of a step, linearised in the change of velocity (Kahan's rule).
+
+The bias forces c are quadratic in the velocity v, with the symmetric bilinear form C: c(v) = C(v, v). Kahan's rule
+replaces them by ``c(v) + 2 th C(v, x)`` with the change x of the velocity in the step, which is linear in x. With th =
+1/2 these are C(v, v + x), of second order and symmetric in time. A tree whose links turn far in a step needs more:
+
+    th = 1 - 1/2 / (1 + t^4),   t = dt^2 times the sum of w . w over the links, with their angular velocities w.
+
+Given the change d with the forces at v, ``M d = dt (tau - c(v))``, the change is ``x = d - A^-1 N d`` with ``N = dt th
+dc/dv`` and ``A = M + N``. A isn't symmetric, but has the sparsity of M, see
+:mod:`warp_kernels.solver.mujoco.integrators.implicit`, where dc/dv is derived.
+
+The bias forces of a floating base are those without the acceleration of its origin about its centre of mass: ``lift(w)
+= w x (w x a)`` with the arm a is added to the gravity of its tree, see :mod:`warp_kernels.dynamics.gyroscopic`. It is
+quadratic in v too, and is part of c.
+
+The adjoint solves ``A' w = v*_bar`` with the cotangent of ``v* = v + x``. The rest is the gradient, at fixed w and x,
+of
+
+    -dt w . (ID(v + th x, x / dt) - th^2 ID0(x, 0)),
+
+with inverse dynamics ID, and ID0 without gravity and external forces: no second derivatives. That in th is ``-w . N x /
+th``.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.kinematics.propagation import Links
+from warp_kernels.solver.structs import Paths
+from warp_kernels.types import kernel_module, lane_types
+
+
+@functools.cache
+def bias_rate_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Return the Warp functions of a link's contribution to the derivative of the bias forces, and of the lift, for one
+    precision and a number of worlds in a lane group.
+    """
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    joints = joint_functions(scalar, lanes)
+    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
+    zero, two = scalar(0.0), scalar(2.0)
+    negligible = scalar(1.0e-36)
+
+    @wp.func
+    def inertia_rate(body: inertia10, v: spatial):
+        """Return the rate of the inertia about the origin with the motion of the body, as an inertia without mass."""
+        w = a.angular(v)
+        u = a.linear(v)
+        h = sp.first_moment(body)
+        x = a.cross(w, a.make_vec3(body[4], body[7], body[8]))
+        y = a.cross(w, a.make_vec3(body[7], body[5], body[9]))
+        z = a.cross(w, a.make_vec3(body[8], body[9], body[6]))
+        along = two * a.dot(u, h)
+        return a.make_inertia(
+            a.real(zero),
+            a.scale(body[0], u) + a.cross(w, h),
+            a.make_vec3(
+                two * (x[0] - a.mul(h[0], u[0])) + along,
+                two * (y[1] - a.mul(h[1], u[1])) + along,
+                two * (z[2] - a.mul(h[2], u[2])) + along,
+            ),
+            a.make_vec3(
+                x[1] + y[0] - a.mul(h[0], u[1]) - a.mul(h[1], u[0]),
+                x[2] + z[0] - a.mul(h[0], u[2]) - a.mul(h[2], u[0]),
+                y[2] + z[1] - a.mul(h[1], u[2]) - a.mul(h[2], u[1]),
+            ),
+        )
+
+    @wp.func
+    def column_turn(kind: int, s: spatial, v_parent: spatial, v: spatial):
+        """Return the derivative of a link's acceleration in the rate of a column of its joint, at zero qdd."""
+        turn = sp.cross_motion(v, s)
+        if joints.keeps_axes(kind):
+            moved = v - v_parent
+            change = a.cross(a.linear(s), a.angular(moved)) + a.cross(a.linear(moved), a.angular(s))
+            turn += a.join(vec3(), change)
+        else:
+            turn += sp.cross_motion(v_parent, s)
+        return turn
+
+    @wp.func
+    def arm_of(body: inertia10):
+        """Return the vector from the origin of a root to its centre of mass; zero without a mass."""
+        return a.scale(a.div(body[0], a.mul(body[0], body[0]) + a.real(negligible)), sp.first_moment(body))
+
+    @wp.func
+    def lift_of(w: vec3, arm: vec3):
+        """Return w x (w x a)."""
+        return a.cross(w, a.cross(w, arm))
+
+    @wp.func
+    def lift_rate(w: vec3, change: vec3, arm: vec3):
+        """Return the derivative of the lift along a change of w."""
+        return a.cross(change, a.cross(w, arm)) + a.cross(w, a.cross(change, arm))
+
+    @wp.func
+    def lift_spin_bar(w: vec3, arm: vec3, bar: vec3):
+        """Return the adjoint of w."""
+        return (
+            a.scale(a.dot(w, arm), bar) + a.scale(a.dot(bar, w), arm) - two * a.scale(a.dot(bar, arm), w)
+        )  # fmt: skip
+
+    @wp.func
+    def lift_arm_bar(w: vec3, bar: vec3):
+        """Return the adjoint of the arm."""
+        return a.scale(a.dot(bar, w), w) - a.scale(a.dot(w, w), bar)
+
+    return SimpleNamespace(
+        inertia_rate=inertia_rate,
+        column_turn=column_turn,
+        arm_of=arm_of,
+        lift_of=lift_of,
+        lift_rate=lift_rate,
+        lift_spin_bar=lift_spin_bar,
+        lift_arm_bar=lift_arm_bar,
+    )
+
+
+@functools.cache
+def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group).
+
+    ``coupled`` has 1 for trees with Kahan's rule. The other trees keep their velocities.
+    """
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    joints, f = joint_functions(scalar, lanes), bias_rate_functions(scalar, lanes)
+    real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
+    states, reals, ints = wp.array2d(dtype=scalar), wp.array2d(dtype=real), wp.array(dtype=int)
+    motions, inertias, vectors = wp.array2d(dtype=spatial), wp.array2d(dtype=inertia10), wp.array2d(dtype=vec3)
+    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("kahan", "kahan_adjoint"))
+    zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
+
+    @wp.func
+    def spin_of(qd: states, group: int, k: int):
+        """Return the angular velocity of a free joint whose degrees of freedom begin with k."""
+        return a.make_vec3(a.load(qd, group, k + 3), a.load(qd, group, k + 4), a.load(qd, group, k + 5))
+
+    @wp.func
+    def share_of_squares(dt: scalar, squares: real):
+        """Return 1 / (1 + t^4) for a sum of w . w."""
+        far = dt * dt * squares
+        far = a.mul(far, far)
+        return a.div(a.real(one), a.real(one) + a.mul(far, far))
+
+    @wp.func
+    def add_lift_columns(links: Links, first: int, group: int, w: vec3, arm: vec3, turn: motions):
+        """Add the lift to the derivatives of accelerations in the spin of a floating base."""
+        for j in range(3):
+            k = links.qd_start[first] + 3 + j
+            turn[k, group] -= a.join(vec3(), f.lift_rate(w, joints.basis(j), arm))
+
+    @wp.func
+    def add_lifted_rotors(
+        links: Links, paths: Paths, first: int, group: int, rate: real, dt: scalar, w: vec3, arm: vec3,
+        armature: states, qdd: states, upper: reals, loss: reals,
+    ):  # fmt: skip
+        """Add the lift of rotor inertias of a floating base, which gravity doesn't act on, to N and N d."""
+        start = links.qd_start[first]
+        for j in range(3):
+            k = start + 3 + j
+            lifted = f.lift_rate(w, joints.basis(j), arm)
+            for i in range(3):
+                pushed = -a.mul(a.mul(rate, a.load_param_scalar(armature, group, start + i)), lifted[i])
+                upper[paths.dof_row_start[k] + i, group] += pushed
+                loss[start + i, group] += dt * a.mul(pushed, a.load(qdd, group, k))
+
+    @wp.func
+    def factor(paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals):
+        """Factor A = U L in place: entries of U above the diagonal, of L on it and below."""
+        for back in range(end - start):
+            k = end - 1 - back
+            first = paths.dof_row_start[k]
+            pivot = a.div(a.real(one), diagonal[k, group])
+            for d in range(paths.dof_depth[k]):
+                j = paths.ancestor[first + d]
+                row = paths.dof_row_start[j]
+                share = a.mul(upper[first + d, group], pivot)
+                below = lower[first + d, group]
+                for e in range(d):
+                    lower[row + e, group] -= a.mul(share, lower[first + e, group])
+                    upper[row + e, group] -= a.mul(upper[first + e, group], below)
+                diagonal[j, group] -= a.mul(share, below)
+                upper[first + d, group] = share
+
+    @wp.func
+    def solve(paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals, x: reals):
+        """Solve in place: x := A^-1 x."""
+        for back in range(end - start):
+            k = end - 1 - back
+            value = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                j = paths.ancestor[at]
+                x[j, group] = x[j, group] - a.mul(upper[at, group], value)
+        for k in range(start, end):
+            total = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                total -= a.mul(lower[at, group], x[paths.ancestor[at], group])
+            x[k, group] = a.div(total, diagonal[k, group])
+
+    @wp.func
+    def solve_transposed(
+        paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals, x: reals
+    ):
+        """Solve in place: x := A'^-1 x."""
+        for back in range(end - start):
+            k = end - 1 - back
+            value = a.div(x[k, group], diagonal[k, group])
+            x[k, group] = value
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                j = paths.ancestor[at]
+                x[j, group] = x[j, group] - a.mul(lower[at, group], value)
+        for k in range(start, end):
+            total = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                total -= a.mul(upper[at, group], x[paths.ancestor[at], group])
+            x[k, group] = total
+
+    @wp.func
+    def multiply_mass(paths: Paths, start: int, end: int, group: int, factor_l: reals, factor_d: reals, x: reals):
+        """Multiply in place by the mass matrix, with its factors: x := M x."""
+        for back in range(end - start):
+            k = end - 1 - back
+            total = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                total += a.mul(factor_l[at, group], x[paths.ancestor[at], group])
+            x[k, group] = a.div(total, factor_d[k, group])
+        # An entry's own column comes last: the entries above it are still to be multiplied by it.
+        for k in range(start, end):
+            total = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                j = paths.ancestor[at]
+                x[j, group] = x[j, group] + a.mul(factor_l[at, group], total)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def couple_velocities(
+        # Model
+        coupled: ints,
+        links: Links,
+        paths: Paths,
+        floating: ints,
+        dt: scalar,
+        # Parameters
+        armature: states,
+        # Data in
+        velocity: motions,
+        subspace: motions,
+        link_inertia: inertias,
+        joint_diagonal: reals,
+        # Data out
+        kahan_inertia: inertias,
+        kahan_rate: inertias,
+        kahan_momentum: motions,
+        turn: motions,
+        kahan_lower: reals,
+        kahan_upper: reals,
+        kahan_diagonal: reals,
+        kahan_theta: reals,
+        kahan_loss: reals,
+        qdd: states,
+    ):
+        """Change qdd from d / dt to x / dt. kahan_loss: d - x; the factors of A and th are for the backward pass.
+
+        joint_diagonal: implicit terms on the diagonal of M besides armature. The first four outputs are scratch.
+        """
+        tree, group = wp.tid()
+        if coupled[tree] == 0:
+            return
+        first = links.tree_start[tree]
+        last = links.tree_start[tree + 1]
+        start = links.qd_start[first]
+        end = links.qd_start[last]
+        squares = a.real(zero)
+        for link in range(first, last):
+            v = velocity[link, group]
+            v_parent = spatial()
+            if links.parent[link] >= 0:
+                v_parent = velocity[links.parent[link], group]
+            body = link_inertia[link, group]
+            kahan_inertia[link, group] = body
+            kahan_rate[link, group] = f.inertia_rate(body, v)
+            kahan_momentum[link, group] = sp.apply_inertia(body, v)
+            squares += a.dot(a.angular(v), a.angular(v))
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                turn[k, group] = f.column_turn(links.joint_type[link], subspace[k, group], v_parent, v)
+                kahan_loss[k, group] = a.real(zero)
+        w = a.angular(velocity[first, group])
+        arm = f.arm_of(link_inertia[first, group])
+        if floating[first] == 1:
+            add_lift_columns(links, first, group, w, arm, turn)
+        theta = a.real(one) - half * share_of_squares(dt, squares)
+        kahan_theta[tree, group] = theta
+        rate = dt * theta
+        for back in range(last - first):
+            link = last - 1 - back
+            body = kahan_inertia[link, group]
+            changing = kahan_rate[link, group]
+            momentum = kahan_momentum[link, group]
+            parent = links.parent[link]
+            if parent >= 0:
+                kahan_inertia[parent, group] = kahan_inertia[parent, group] + body
+                kahan_rate[parent, group] = kahan_rate[parent, group] + changing
+                kahan_momentum[parent, group] = kahan_momentum[parent, group] + momentum
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                s = subspace[k, group]
+                force = sp.apply_inertia(body, s)
+                changed = sp.apply_inertia(changing, s)
+                gyration = sp.cross_force(s, momentum)
+                pull = sp.apply_inertia(body, turn[k, group]) + changed + gyration
+                change = dt * a.load(qdd, group, k)
+                own = a.mul(rate, a.dot_spatial(s, pull))
+                rotor = a.load_param_scalar(armature, group, k) + joint_diagonal[k, group]
+                kahan_diagonal[k, group] = rotor + a.dot_spatial(s, force) + own
+                lost = a.mul(own, change)
+                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                    j = paths.ancestor[at]
+                    above = subspace[j, group]
+                    mass = a.dot_spatial(above, force)
+                    below = a.dot_spatial(force, turn[j, group]) + a.dot_spatial(changed - gyration, above)
+                    below = a.mul(rate, below)
+                    beyond = a.mul(rate, a.dot_spatial(above, pull))
+                    kahan_lower[at, group] = mass + below
+                    kahan_upper[at, group] = mass + beyond
+                    lost += dt * a.mul(below, a.load(qdd, group, j))
+                    kahan_loss[j, group] = kahan_loss[j, group] + a.mul(beyond, change)
+                kahan_loss[k, group] = kahan_loss[k, group] + lost
+        if floating[first] == 1:
+            add_lifted_rotors(links, paths, first, group, rate, dt, w, arm, armature, qdd, kahan_upper, kahan_loss)
+        factor(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)
+        solve(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_loss)
+        for k in range(start, end):
+            a.store(qdd, group, k, a.load(qdd, group, k) - (one / dt) * kahan_loss[k, group])
+
+    @wp.func
+    def add_theta_bar(
+        links: Links, first: int, last: int, group: int, dt: scalar, theta_bar: real, qd: states, subspace: motions,
+        link_spin: vectors, subspace_bar: motions, qd_bar: states,
+    ):  # fmt: skip
+        """Propagate the adjoint of th to the angular velocities of the links, and from them to the joints."""
+        squares = a.real(zero)
+        for link in range(first, last):
+            w = vec3()
+            if links.parent[link] >= 0:
+                w = link_spin[links.parent[link], group]
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                w += a.scale(a.load(qd, group, k), a.angular(subspace[k, group]))
+            link_spin[link, group] = w
+            squares += a.dot(w, w)
+        share = share_of_squares(dt, squares)
+        far = dt * dt * squares
+        slope = a.mul(a.mul(far, a.mul(far, far)), a.mul(share, share))
+        factor = (scalar(4.0) * dt * dt) * a.mul(theta_bar, slope)
+        for back in range(last - first):
+            link = last - 1 - back
+            total = link_spin[link, group]
+            parent = links.parent[link]
+            # From here on link_spin has the sums over subtrees; a parent adds its own when its children have.
+            if parent >= 0:
+                link_spin[parent, group] = link_spin[parent, group] + total
+            bar = a.scale(factor, total)
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                s = subspace[k, group]
+                subspace_bar[k, group] += a.join(a.scale(a.load(qd, group, k), bar), vec3())
+                a.add(qd_bar, group, k, a.dot(a.angular(s), bar))
+
+    @wp.kernel(module=adjoint_module, enable_backward=False)
+    def couple_adjoint(
+        # Model
+        coupled: ints,
+        links: Links,
+        paths: Paths,
+        floating: ints,
+        dt: scalar,
+        # Data in
+        qd: states,
+        qdd: states,
+        subspace: motions,
+        link_inertia: inertias,
+        lift: vectors,
+        factor_l: reals,
+        factor_d: reals,
+        kahan_lower: reals,
+        kahan_upper: reals,
+        kahan_diagonal: reals,
+        kahan_theta: reals,
+        kahan_loss: reals,
+        # Data out
+        kahan_weight: reals,
+        kahan_force: reals,
+        link_spin: vectors,
+        middle_qd: states,
+        middle_lift: vectors,
+        change_qd: states,
+        change_lift: vectors,
+        # Adjoint out
+        motion_weight: states,
+        change_weight: states,
+        tau_bar: states,
+        qd_bar: states,
+        subspace_bar: motions,
+    ):
+        """Change motion_weight from -dt M^-1 v*_bar to -dt w, and the adjoint of tau with it; propagate that of th.
+
+        middle_qd, middle_lift: v + th x and its lift; change_qd, change_lift: x and its lift; change_weight: dt th^2 w.
+        All are inputs of the adjoint of inverse dynamics; the first three outputs are scratch.
+        """
+        tree, group = wp.tid()
+        first = links.tree_start[tree]
+        last = links.tree_start[tree + 1]
+        start = links.qd_start[first]
+        end = links.qd_start[last]
+        if coupled[tree] == 0:
+            for k in range(start, end):
+                a.store(middle_qd, group, k, a.load(qd, group, k))
+                a.store(change_qd, group, k, a.real(zero))
+                a.store(change_weight, group, k, a.real(zero))
+            if lift.shape[0] > 0:
+                middle_lift[tree, group] = lift[tree, group]
+                change_lift[tree, group] = vec3()
+            return
+        theta = kahan_theta[tree, group]
+        for k in range(start, end):
+            kahan_weight[k, group] = (-one / dt) * a.load_bar(motion_weight, group, k)
+            kahan_force[k, group] = kahan_loss[k, group]
+        multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_weight)
+        solve_transposed(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_weight)
+        multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_force)
+        slope = a.real(zero)
+        for k in range(start, end):
+            weight = kahan_weight[k, group]
+            slope += a.mul(weight, kahan_force[k, group])
+            if tau_bar.shape[0] > 0:
+                a.add(tau_bar, group, k, dt * weight + a.load_bar(motion_weight, group, k))
+            a.store(motion_weight, group, k, -dt * weight)
+            change = dt * a.load(qdd, group, k)
+            a.store(middle_qd, group, k, a.load(qd, group, k) + a.mul(theta, change))
+            a.store(change_qd, group, k, change)
+            a.store(change_weight, group, k, dt * a.mul(a.mul(theta, theta), weight))
+        theta_bar = -a.div(slope, theta)
+        add_theta_bar(links, first, last, group, dt, theta_bar, qd, subspace, link_spin, subspace_bar, qd_bar)
+        if lift.shape[0] > 0:
+            arm = f.arm_of(link_inertia[first, group])
+            middle_lift[tree, group] = vec3()
+            change_lift[tree, group] = vec3()
+            if floating[first] == 1:
+                middle_lift[tree, group] = f.lift_of(spin_of(middle_qd, group, start), arm)
+                change_lift[tree, group] = f.lift_of(spin_of(change_qd, group, start), arm)
+
+    @wp.kernel(module=adjoint_module, enable_backward=False)
+    def lift_adjoint(
+        # Model
+        coupled: ints,
+        links: Links,
+        floating: ints,
+        # Parameters
+        armature: states,
+        # Data in
+        qd: states,
+        link_inertia: inertias,
+        middle_qd: states,
+        change_qd: states,
+        # Adjoint in
+        motion_weight: states,
+        change_weight: states,
+        lift_bar: vectors,
+        change_lift_bar: vectors,
+        # Adjoint out
+        qd_bar: states,
+        link_inertia_bar: inertias,
+        armature_bar: states,
+    ):
+        """Propagate the adjoints of the lifts of v + th x and x to v and the arm. That of the lift of v, as which
+        lift_bar counts elsewhere, is subtracted.
+        """
+        tree, group = wp.tid()
+        first = links.tree_start[tree]
+        if coupled[tree] == 0 or floating[first] == 0:
+            return
+        start = links.qd_start[first]
+        w = spin_of(qd, group, start)
+        middle = spin_of(middle_qd, group, start)
+        change = spin_of(change_qd, group, start)
+        body = link_inertia[first, group]
+        arm = f.arm_of(body)
+        gained = f.lift_of(middle, arm) - f.lift_of(w, arm)
+        curved = f.lift_of(change, arm)
+        bar = lift_bar[tree, group]
+        change_bar = change_lift_bar[tree, group]
+        for i in range(3):
+            rotor = a.load_param_scalar(armature, group, start + i)
+            weight = -a.load_bar(motion_weight, group, start + i)
+            second = -a.load_bar(change_weight, group, start + i)
+            bar += a.scale(a.mul(rotor, weight), joints.basis(i))
+            change_bar += a.scale(a.mul(rotor, second), joints.basis(i))
+            if armature_bar.shape[0] > 0:
+                a.add_scalar(armature_bar, group, start + i, a.mul(weight, gained[i]) + a.mul(second, curved[i]))
+        spin_bar = f.lift_spin_bar(middle, arm, bar) - f.lift_spin_bar(w, arm, bar)
+        for i in range(3):
+            a.add(qd_bar, group, start + 3 + i, spin_bar[i])
+        arm_bar = f.lift_arm_bar(middle, bar) - f.lift_arm_bar(w, bar) + f.lift_arm_bar(change, change_bar)
+        over = a.div(body[0], a.mul(body[0], body[0]) + a.real(scalar(1.0e-36)))
+        link_inertia_bar[first, group] += a.make_inertia(
+            -a.mul(over, a.dot(arm, arm_bar)), a.scale(over, arm_bar), vec3(), vec3()
+        )
+
+    return SimpleNamespace(
+        module=module, couple_velocities=couple_velocities, couple_adjoint=couple_adjoint, lift_adjoint=lift_adjoint
+    )
