@@ -51,7 +51,14 @@ class SimulatorLike(Protocol):
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
         """See :meth:`sim.Simulator.state`."""
 
-    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
+    def contacts(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        control: ArrayLike | None = None,
+        *,
+        kinematic_qd: ArrayLike | None = None,
+    ) -> Contacts:
         """See :meth:`sim.Simulator.contacts`."""
 
     def rollout(

@@ -104,8 +104,9 @@ class Rollout(Coordinates):
         """Return contacts, see :class:`Motion`. No step starts at the last state."""
         if number >= self._trajectory.steps:
             return None
-        tau, control = (None if a is None else a[number] for a in (self._trajectory.tau, self._trajectory.control))
-        return self._trajectory.simulator.contacts(self._trajectory.state(number), tau, control)
+        given = self._trajectory
+        tau, control, led = (None if a is None else a[number] for a in (given.tau, given.control, given.kinematic_qd))
+        return given.simulator.contacts(given.state(number), tau, control, kinematic_qd=led)
 
 
 class Live:

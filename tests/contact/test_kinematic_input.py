@@ -1,5 +1,6 @@
 """Velocities of kinematic joints as an input of every step, and those of a path."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.viewer.motions import Rollout
 from tests.contact.test_prescribed import GRAVITY, SIZE, H, body, led, velocity
 from tests.errors import raises_naming
 from tests.simulation.differences import METHODS, Case, case, check, regimes
@@ -116,6 +118,21 @@ def test_a_load_on_a_joint_feels_that_its_base_accelerates():
 
     expected = solve_ivp(motion, (0.0, 1.0), [0.0, 0.0], rtol=1e-9, atol=1e-12).y[0, -1]
     assert trajectory.q.numpy()[-1, 0] == pytest.approx([size * np.sin(rate), expected], abs=1e-5)
+
+
+def test_trajectories_keep_it():
+    """Their copies have the same gradient, and what is shown of a step are its contacts."""
+    model = wall_and_ball()
+    simulator = sim.Simulator(model, H, device="cpu")
+    given = np.tile(velocity(model, (0.6, 0.05, 0.02))[model.kinematic_dofs], (5, 1))
+    trajectory = simulator.rollout(simulator.initial_state(), kinematic_qd=given)
+    copied, last = pickle.loads(pickle.dumps(trajectory)), np.ones((1, model.nq))
+    np.testing.assert_array_equal(copied.backward(last).kinematic_qd, trajectory.backward(last).kinematic_qd)
+    shown = Rollout(trajectory, trajectory.q.numpy()).contacts(3)
+    expected = simulator.contacts(trajectory.state(3), kinematic_qd=given[3])
+    np.testing.assert_array_equal(shown.force, expected.force)
+    still = simulator.contacts(trajectory.state(3), kinematic_qd=0 * given[3])
+    assert np.abs(still.force.sum(0) - shown.force.sum(0)).max() > 0.1
 
 
 class TestPaths:

@@ -7,7 +7,7 @@ import torch
 import sim
 import sim.envs
 import sim.torch
-from sim.optimise import Effort, Knots, PerStage, Posture, Problem, cmaes, ilqr, lbfgs
+from sim.optimise import Effort, Knots, PerStage, Posture, Problem, ilqr, lbfgs
 from tests.contact.test_kinematic_input import H, hand_and_box, wall_and_ball
 from tests.errors import raises_naming
 
@@ -163,9 +163,8 @@ class TestOptimise:
             above, below = problem.costs_of(np.concatenate([x + width, x - width]))
             assert found[k] == pytest.approx((above - below) / 2e-5, rel=1e-6, abs=1e-7)
 
-    @pytest.mark.parametrize("method", [lbfgs, ilqr, cmaes])
+    @pytest.mark.parametrize("method", [lbfgs, ilqr])
     def test_a_hand_s_path_is_found(self, method):
-        problem = self.problem(Knots(5) if method is cmaes else PerStage())
-        options = {"iterations": 80} if method is cmaes else {}
-        result = method(problem, **options)
+        problem = self.problem(PerStage() if method is ilqr else Knots(5))
+        result = method(problem)
         assert result.cost < 0.02 * problem.costs_of(np.zeros((1, problem.size)))[0]
