@@ -59,6 +59,7 @@ from sim.simulation.options import ContactMethod, HardContact, ModelContact, Muj
 from sim.simulation.paths import velocities_along
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
+from sim.simulation.switches import attach, detach
 from sim.simulation.trajectory import Trajectory
 from sim.version import __version__ as __version__
 
@@ -106,6 +107,7 @@ __all__ = [
     "Trajectory",
     "URDFWarning",
     "USDWarning",
+    "attach",
     "bias_forces",
     "cast_rays",
     "centre_of_mass",
@@ -114,6 +116,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "check_gradients",
     "coriolis_forces",
+    "detach",
     "difference",
     "forward_dynamics",
     "forward_kinematics",

@@ -359,6 +359,11 @@ class Model:
         return "gravity_compensation" in self.parameters
 
     @property
+    def switches(self) -> bool:
+        """Return whether points, welds and couplings may be switched off, see :func:`sim.attach`."""
+        return "anchor_active" in self.parameters
+
+    @property
     def moving_surfaces(self) -> bool:
         """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
         return "surface_velocity" in self.parameters

@@ -95,6 +95,10 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "coupling_offset": ParameterSpec(
         "coupling", (), "rad or m", "coordinate of a coupled joint where the other's is zero"
     ),
+    "anchor_active": ParameterSpec(
+        "anchor", (), "-", "1: the constraint is on, 0: off; no gradient; only where a constraint switches"
+    ),
+    "coupling_active": ParameterSpec("coupling", (), "-", "the same of coupled joints"),
     "tendon_coefficient": ParameterSpec(
         "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
@@ -190,7 +194,7 @@ NOT_NEGATIVE = (
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
     "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density", "medium_viscosity",
     "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_friction_loss",
-    "tendon_limit_margin",
+    "tendon_limit_margin", "anchor_active", "coupling_active",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
@@ -201,7 +205,7 @@ MAY_BE_INFINITE = (
     "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness",
     "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
-AT_MOST = {"restitution": 1.0}
+AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0}
 # Absolute tolerance of range checks, also for values that cross each other: an optimiser's last step and finite
 # differences may exceed the range a little.
 TOLERANCE = 0.01

@@ -137,7 +137,7 @@ class AnchorSpec:
     """Two coincident frames on two links: their origins only, or with ``welded`` their axes too.
 
     ``anchor_b`` is None if it is where anchor_a is in the initial configuration. ``softness`` and ``torque_scale`` are
-    those of MuJoCo's law.
+    those of MuJoCo's law. ``active`` is whether it is on at first, None for one that never switches.
     """
 
     name: str
@@ -148,17 +148,21 @@ class AnchorSpec:
     welded: bool
     softness: Softness = DEFAULT_SOFTNESS
     torque_scale: float = 1.0
+    active: bool | None = None
 
 
 @dataclass(kw_only=True)
 class CouplingSpec:
-    """Joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law."""
+    """Joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law, and
+    ``active`` as that of :class:`AnchorSpec`.
+    """
 
     joint: str
     other: str
     ratio: float
     offset: float
     softness: Softness = DEFAULT_SOFTNESS
+    active: bool | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -75,6 +75,12 @@ def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
     return array if array is not None and len(array) == count else None
 
 
+def kept_switch(prim: Usd.Prim, name: str) -> bool | None:
+    """Return whether a constraint is on at first; None if nothing is stored."""
+    found = kept(prim, name, 1)
+    return None if found is None else bool(found[0] > 0.5)
+
+
 def kept_rows(prim: Usd.Prim, name: str, size: int) -> np.ndarray:
     """Return the rows stored under a name [n, size]; empty if numbers are missing or not finite."""
     array = _kept_numbers(prim, name)

@@ -81,6 +81,8 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
         keep(joint_of[name], "coupling_offset", model.parameters["coupling_offset"][row])
         keep(joint_of[name], "coupling_q0", equalities.coupling_q0[row])
         keep_softness(joint_of[name], "coupling_softness", equalities.coupling_softness[row])
+        if model.switches:
+            keep(joint_of[name], "coupling_active", model.parameters["coupling_active"][row])
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
@@ -126,6 +128,8 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
         joint.CreateCollisionEnabledAttr(True)
         keep_text(joint.GetPrim(), "name", name)
         keep_softness(joint.GetPrim(), "softness", equalities.anchor_softness[row])
+        if model.switches:
+            keep(joint.GetPrim(), "anchor_active", model.parameters["anchor_active"][row])
         if equalities.anchor_torque_scale[row] != 1.0:
             keep(joint.GetPrim(), "torque_scale", equalities.anchor_torque_scale[row])
         for number, side in enumerate("ab"):

@@ -293,7 +293,10 @@ NOTES = {
         "filterparent",
     ),
     "inactive": (
-        {"after": '<equality><connect name="e" body1="b" body2="c" anchor="0 0 0" active="false"/></equality>'},
+        {
+            "after": '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
+            '<equality><tendon name="e" tendon1="t" active="false"/></equality>'
+        },
         r"ignored: equality 'e' .*not active",
     ),
     "curved coupling": (

@@ -156,6 +156,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             geometries.link_tree, constraints,
         )  # fmt: skip
 
+    @wp.func
+    def is_off(active: wp.array2d(dtype=scalar), item: int, world: int):
+        """Return whether a constraint is switched off; active: no rows if none switches."""
+        if active.shape[0] == 0:
+            return False
+        return active[wp.min(world, active.shape[0] - 1), item] < scalar(0.5)
+
     @wp.kernel(module=module, enable_backward=False)
     def list_constraints(
         # Model
@@ -168,6 +175,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         pair_b: wp.array(dtype=int),
         trees: TreeDofs,
         pyramids_resist: int,
+        # Parameters
+        anchor_active: wp.array2d(dtype=scalar),
+        coupling_active: wp.array2d(dtype=scalar),
         # Data in
         inputs: RowInputs,
         qdd: wp.array2d(dtype=scalar),
@@ -249,12 +259,16 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
                 count += 1
         for i in range(constrained.coupling_dof.shape[0]):
+            if is_off(coupling_active, i, world):
+                continue
             constraints.kind[count, world] = COUPLING
             constraints.item[count, world] = i
             constraints.tail[2 * count, world] = constrained.coupling_other[i]
             constraints.tail[2 * count + 1, world] = constrained.coupling_dof[i]
             count += 1
         for i in range(constrained.anchor_link_a.shape[0]):
+            if is_off(anchor_active, i, world):
+                continue
             for part in range(1 + constrained.anchor_welded[i]):
                 link_constraint(
                     count, world, POINT + part, i, constrained.anchor_link_a[i], constrained.anchor_link_b[i],

@@ -38,6 +38,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
         set_softness(constraint, equalities.anchor_softness[row])
         if welded and equalities.anchor_torque_scale[row] != 1.0:
             constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))
+        _set_active(constraint, model, "anchor_active", row)
     for row, name in enumerate(equalities.coupling_names):
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
         # MuJoCo measures coordinates from the positions in the file.
@@ -46,7 +47,13 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
         coupling = ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
         set_softness(coupling, equalities.coupling_softness[row])
+        _set_active(coupling, model, "coupling_active", row)
     add_tied_lengths(equality, bodies)
+
+
+def _set_active(constraint: ET.Element, model: Model, name: str, row: int) -> None:
+    if model.switches and model.parameters[name][row] < 0.5:
+        constraint.set("active", "false")
 
 
 def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:

@@ -82,6 +82,11 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     _lose_law(model, losses, joints)
     losses.changes_motion("closed loops", model.equalities.anchor_names)
     losses.changes_motion("tendons", model.tendons.names)
+    if model.switches:
+        losses.changes_motion(
+            "couplings that are off",
+            _distinct(list(model.equalities.coupling_names), parameters["coupling_active"] < 0.5),
+        )
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
     losses.leaves_out("kinematic links", model.kinematic_links, "their joints are fixed")

@@ -10,7 +10,7 @@ from sim.model.softness import Softness
 
 
 def add_equalities(reader: Reader) -> None:
-    """Add the active, supported constraints; note the others in the reader.
+    """Add the supported constraints; note the others in the reader.
 
     Raises:
         ImportFileError: naming the constraint.
@@ -18,10 +18,10 @@ def add_equalities(reader: Reader) -> None:
     file = reader.file
     for number in range(file.model.neq):
         label = file.label("equality", number)
-        if not file.model.eq_active0[number]:
+        kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
+        if kind == "tendon" and not file.model.eq_active0[number]:
             reader.notes.append(f"ignored: {label}, which is not active at the start")
             continue
-        kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
         taken = reader.builder.anchors.keys() | reader.builder.tendon_couplings.keys()
         name = reader.name("equality", number, f"{kind}_{number}", taken)
         with file.located("equality", number, f"constraint '{name}'"):
@@ -50,6 +50,7 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
     reader.builder.add_joint_coupling(
         reader.joints[first], reader.joints[second], ratio=ratio,
         offset=references[0] + constant - ratio * references[1], softness=_softness(model, number),
+        active=_active(model, number),
     )  # fmt: skip
 
 
@@ -69,8 +70,9 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
     (link_a, a), (link_b, b) = _anchors(reader, number, kind)
     if kind == "connect":
         reader.builder.add_point_constraint(
-            name, link_a, link_b, position_a=a[:3], position_b=b[:3], softness=_softness(model, number)
-        )
+            name, link_a, link_b, position_a=a[:3], position_b=b[:3], softness=_softness(model, number),
+            active=_active(model, number),
+        )  # fmt: skip
         return
     scale = float(model.eq_data[number, 10])
     if scale <= 0.0:
@@ -80,8 +82,13 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
         scale = 1.0
     reader.builder.add_weld_constraint(
         name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:],
-        softness=_softness(model, number), torque_scale=scale,
+        softness=_softness(model, number), torque_scale=scale, active=_active(model, number),
     )  # fmt: skip
+
+
+def _active(model: Any, number: int) -> bool | None:
+    """Return False for a constraint that is off at the start, None for another one."""
+    return None if model.eq_active0[number] else False
 
 
 def _softness(model: Any, number: int) -> Softness:

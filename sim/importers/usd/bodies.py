@@ -29,7 +29,7 @@ from sim.model.poses import compose, inverse, is_identity
 from sim.model.sensor_targets import attach_sensor
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
-from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
+from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_switch, kept_text, kept_texts
 from sim.usd.drives import Actuator, kept_further_actuators
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
@@ -280,6 +280,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
                 path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
                 ratio=found.ratio, offset=found.offset,
                 softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
+                active=kept_switch(reader.scene.prim(path), "coupling_active"),
             )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Constraints(WorldSpec):
         position_a: Vector = (0.0, 0.0, 0.0),
         position_b: Vector | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
+        active: bool | None = None,
     ) -> str:
         """Constrain a point of one link to a point of another, as MuJoCo's ``connect``; it closes a loop by a ball
         joint.
@@ -34,6 +35,8 @@ class Constraints(WorldSpec):
             position_a: the point in link_a [m].
             position_b: the point in link_b [m]. Default: where the first point is in the initial configuration.
             softness: softness under MuJoCo's law.
+            active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
+                world. Default: on, and none of the model can be switched unless another one has ``active``.
 
         Returns:
             the name of the constraint.
@@ -52,6 +55,7 @@ class Constraints(WorldSpec):
                 anchor_b=b,
                 welded=False,
                 softness=softness,
+                active=active,
             )
         )
 
@@ -67,6 +71,7 @@ class Constraints(WorldSpec):
         orientation_b: Vector | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
         torque_scale: float = 1.0,
+        active: bool | None = None,
     ) -> str:
         """Constrain a frame of one link to a frame of another, as MuJoCo's ``weld``.
 
@@ -84,6 +89,8 @@ class Constraints(WorldSpec):
             orientation_b: orientation of the frame in link_b, quaternion xyzw.
             softness: softness under MuJoCo's law.
             torque_scale: weight of rotations relative to displacements under that law [m].
+            active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
+                world. Default: on, and none of the model can be switched unless another one has ``active``.
 
         Returns:
             the name of the constraint.
@@ -109,6 +116,7 @@ class Constraints(WorldSpec):
                 welded=True,
                 softness=softness,
                 torque_scale=float(torque_scale),
+                active=active,
             )
         )
 
@@ -120,6 +128,7 @@ class Constraints(WorldSpec):
         ratio: float = 1.0,
         offset: float = 0.0,
         softness: Softness = DEFAULT_SOFTNESS,
+        active: bool | None = None,
     ) -> str:
         """Couple a joint to another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
 
@@ -132,6 +141,8 @@ class Constraints(WorldSpec):
             ratio: coordinate per coordinate of the other.
             offset: coordinate at which the other's is zero [rad or m].
             softness: softness under MuJoCo's law.
+            active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
+                world. Default: on, and none of the model can be switched unless another one has ``active``.
 
         Returns:
             the name of the joint.
@@ -149,12 +160,16 @@ class Constraints(WorldSpec):
         ratio, offset = number(where, "ratio", ratio), number(where, "offset", offset)
         if not (np.isfinite(ratio) and np.isfinite(offset)):
             raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
-        self.couplings[joint] = CouplingSpec(joint=joint, other=other, ratio=ratio, offset=offset, softness=softness)
+        require_type(f"{where}: active", active, (bool, type(None)), "True, False or None")
+        self.couplings[joint] = CouplingSpec(
+            joint=joint, other=other, ratio=ratio, offset=offset, softness=softness, active=active
+        )
         return joint
 
     def _add_anchor(self, spec: AnchorSpec) -> str:
         check_name(spec.name, self.anchors, "constraint")
         require_names(f"constraint '{spec.name}'", link_a=spec.link_a, link_b=spec.link_b)
         require_type(f"constraint '{spec.name}': softness", spec.softness, Softness, "a sim.Softness")
+        require_type(f"constraint '{spec.name}': active", spec.active, (bool, type(None)), "True, False or None")
         self.anchors[spec.name] = spec
         return spec.name

@@ -71,7 +71,8 @@ def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
         ModelError: naming the joints of a cycle of couplings.
     """
     joints = {body.joint.name: body for body in bodies}
-    followers = {spec.joint: spec for spec in specs if spec.joint in joints and spec.other in joints}
+    acting = [spec for spec in specs if spec.active is not False]
+    followers = {spec.joint: spec for spec in acting if spec.joint in joints and spec.other in joints}
     waiting = dict(followers)
     while waiting:
         ready = [name for name, spec in waiting.items() if spec.other not in waiting]

@@ -52,6 +52,7 @@ def collect_parameters(
         "anchor_b": anchor_b,
         "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
         "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
+        **_of_switches(world),
         "gravity": finite("gravity", world.gravity, (3,)),
         **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
@@ -113,6 +114,18 @@ def _of_moving_surfaces(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
     return {
         "surface_velocity": np.array([spec.surface_velocity or np.zeros(3) for spec in specs], dtype=np.float64),
         "surface_spin": np.array([spec.surface_spin or np.zeros(3) for spec in specs], dtype=np.float64),
+    }
+
+
+def _of_switches(world: WorldSpec) -> dict[str, np.ndarray]:
+    """Return which constraints are on, if one of them switches."""
+    anchors = [spec.active for spec in world.anchors.values()]
+    couplings = [spec.active for spec in world.couplings.values()]
+    if all(active is None for active in (*anchors, *couplings)):
+        return {}
+    return {
+        "anchor_active": np.array([active is not False for active in anchors], dtype=np.float64),
+        "coupling_active": np.array([active is not False for active in couplings], dtype=np.float64),
     }
 
 

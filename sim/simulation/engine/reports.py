@@ -185,7 +185,10 @@ def first_bad_state(bad_state: np.ndarray) -> str:
 
 
 def anchor_distances(step: Workspace) -> np.ndarray:
-    """Return the distance between the two anchors of each point or weld constraint [worlds, anchors], m."""
+    """Return the distance between the two anchors of each point or weld constraint [worlds, anchors], m.
+
+    It is zero for constraints that are switched off.
+    """
     model, parameters = step.model, step.device_model.parameters
     if not model.equalities.anchor_names:
         return np.zeros((step.num_worlds, 0))
@@ -202,4 +205,5 @@ def anchor_distances(step: Workspace) -> np.ndarray:
                 position[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
         positions.append(position)
     distances: np.ndarray = np.linalg.norm(positions[1] - positions[0], axis=-1)
-    return distances
+    active = parameters["anchor_active"].numpy() if model.switches else np.ones(1)
+    return np.where(active > 0.5, distances, 0.0)

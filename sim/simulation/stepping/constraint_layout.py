@@ -29,7 +29,7 @@ class ConstraintLayout:
         limited: degrees of freedom with a limit, in any of the worlds.
         cones: links of spherical joints with a limit, and its index in ``CONE_LIMITS`` [n, 2].
         friction: degrees of freedom with dry friction.
-        equalities: equality constraints, which are always active.
+        equalities: equality constraints, of which those that switch may be off.
         tendons: tendon constraints, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
         heavy: tendons with armature, see :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
         limited_actuators: number of actuators that may exceed their force limit.

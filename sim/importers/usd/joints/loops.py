@@ -10,7 +10,7 @@ from sim.importers.usd.joints.forest import Forest
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.model.poses import compose, inverse
-from sim.usd.annotations import kept, kept_softness, kept_text
+from sim.usd.annotations import kept, kept_softness, kept_switch, kept_text
 
 # Tolerance between the poses of a file's bodies and those its joints allow [m, rad]
 MISFIT = 1e-3
@@ -102,6 +102,7 @@ def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
         joint.path, reader.builder.add_weld_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
         softness=kept_softness(reader.scene.prim(joint.path), "softness"), torque_scale=_torque_scale(reader, joint),
+        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
     )  # fmt: skip
 
 
@@ -118,6 +119,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
         joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=positions[0], position_b=positions[1],
         softness=kept_softness(reader.scene.prim(joint.path), "softness"),
+        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
     )  # fmt: skip
 
 

@@ -106,7 +106,8 @@ class ConstraintStage(Stage):
         step = self._step
         if not step.max_constraints:
             return
-        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds)
+        switches: dict[str, Any] = step.device_model.parameter_arrays("anchor_active", "coupling_active")
+        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds, **switches)
         if self.max_couplings:
             step.launch(delassus_kernels(step.scalar).list_couplings, step.num_worlds)
         if step.solver.rows_by_groups:

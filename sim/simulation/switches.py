@@ -1,0 +1,137 @@
+"""Constraints that are switched on and off in each world: suction, grippers that lock, couplings that engage."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import Rotation
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.kinematics import forward_kinematics
+from sim.errors import ModelError
+from sim.model.checks import names_in
+from sim.model.parameters import number_of_dims
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
+
+
+def attach(simulator: Simulator, state: State, names: str | Sequence[str], worlds: npt.ArrayLike | None = None) -> None:
+    """Switch constraints on, each where its links are: suction, or a gripper that locks.
+
+    A point or weld constraint holds the links as they are in the state: its frame in the second link moves to where
+    that of the first one is. The offset of coupled joints becomes that of their coordinates. To switch a constraint on
+    as it was, set the parameter ``anchor_active`` or ``coupling_active`` instead.
+
+    These are parameters of the simulator, which the next steps and rollouts use; each trajectory keeps its own. For
+    switches within a motion, roll it out in parts. ``state`` is copied to the host.
+
+    Args:
+        simulator: its model has constraints that switch, see :meth:`sim.ModelBuilder.add_weld_constraint`.
+        state: state of its worlds.
+        names: names of point and weld constraints, or of joints that follow others.
+        worlds: worlds to switch, as a mask [num_worlds] or as indices [k]. Default: all worlds.
+
+    Raises:
+        ModelError: for an unknown name, a model whose constraints don't switch, and wrong worlds.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> cup = scene.add_sphere(radius=0.05, mass=1.0, position=(0, 0, 1), name="cup")
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.5, position=(0, 0, 0.8), name="box")
+        >>> _ = scene.add_weld_constraint("suction", "cup", "box", active=False)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, num_worlds=2, device="cpu")
+        >>> sim.attach(simulator, simulator.initial_state(), "suction", worlds=[1])
+        >>> simulator.parameters["anchor_active"].tolist()
+        [[0.0], [1.0]]
+    """
+    model, q = simulator.model, state.q.numpy().astype(np.float64)
+    anchors, couplings = _found(simulator, "attach", names)
+    values = _switched(simulator, anchors, couplings, worlds, 1.0)
+    chosen = values.pop("chosen")
+    if anchors:
+        device_model = DeviceModel(model, "cpu", simulator.num_worlds, dict(simulator.parameters))
+        poses = forward_kinematics(device_model, q).numpy().astype(np.float64)
+        values["anchor_b"] = _per_world(simulator, "anchor_b")
+        anchor_a = _per_world(simulator, "anchor_a")
+        for row in anchors:
+            link_a, link_b = model.equalities.anchor_link_a[row], model.equalities.anchor_link_b[row]
+            held = _placed(poses[:, link_a], anchor_a[:, row]) if link_a >= 0 else anchor_a[:, row]
+            seen = _seen_from(poses[:, link_b], held) if link_b >= 0 else held
+            values["anchor_b"][chosen, row] = seen[chosen]
+    if couplings:
+        values["coupling_offset"] = _per_world(simulator, "coupling_offset")
+        ratio = _per_world(simulator, "coupling_ratio")
+        for row in couplings:
+            dof, other = model.equalities.coupling_dof[row], model.equalities.coupling_other[row]
+            offset = q[:, model.dof_q[dof]] - ratio[:, row] * q[:, model.dof_q[other]]
+            values["coupling_offset"][chosen, row] = offset[chosen]
+    simulator.parameters.update(values)
+
+
+def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLike | None = None) -> None:
+    """Switch constraints off, see :func:`attach`.
+
+    Args:
+        simulator: its model has constraints that switch.
+        names: names of point and weld constraints, or of joints that follow others.
+        worlds: worlds to switch, as a mask [num_worlds] or as indices [k]. Default: all worlds.
+
+    Raises:
+        ModelError: for an unknown name, a model whose constraints don't switch, and wrong worlds.
+    """
+    values = _switched(simulator, *_found(simulator, "detach", names), worlds, 0.0)
+    del values["chosen"]
+    simulator.parameters.update(values)
+
+
+def _found(simulator: Simulator, where: str, names: str | Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the rows of the anchors and of the couplings with these names."""
+    model = simulator.model
+    if not model.switches:
+        raise ModelError(f"{where}: no constraint of the model switches; add one with active=True or active=False")
+    anchors, couplings = model.equalities.anchor_names, model.equalities.coupling_names
+    found: tuple[list[int], list[int]] = ([], [])
+    for name in [names] if isinstance(names, str) else names_in(f"{where}: names", names):
+        if name not in anchors and name not in couplings:
+            raise ModelError(f"{where}: no constraint '{name}'; there are {', '.join((*anchors, *couplings))}")
+        of_anchor = name in anchors
+        found[not of_anchor].append((anchors if of_anchor else couplings).index(name))
+    return found
+
+
+def _switched(
+    simulator: Simulator, anchors: list[int], couplings: list[int], worlds: npt.ArrayLike | None, active: float
+) -> dict[str, Any]:
+    """Return the switches of all worlds after a change, and the mask ``chosen`` of the changed worlds."""
+    chosen = np.zeros(simulator.num_worlds, dtype=bool)
+    try:
+        chosen[... if worlds is None else np.asarray(worlds)] = True
+    except IndexError as error:
+        raise ModelError(f"worlds: {error}") from None
+    values: dict[str, Any] = {"chosen": chosen}
+    for name, rows in (("anchor_active", anchors), ("coupling_active", couplings)):
+        if rows:
+            values[name] = _per_world(simulator, name)
+            values[name][np.ix_(np.flatnonzero(chosen), np.array(rows))] = active
+    return values
+
+
+def _per_world(simulator: Simulator, name: str) -> np.ndarray:
+    """Return a copy of a parameter [num_worlds, n, ...]."""
+    value = simulator.parameters[name]
+    shared = value.ndim == number_of_dims(name)
+    return np.repeat(value[None], simulator.num_worlds, axis=0) if shared else value
+
+
+def _placed(poses: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Return frames in links [n, 7] as poses in the world, for poses of the links [n, 7]."""
+    turn = Rotation.from_quat(poses[:, 3:])
+    return np.hstack([poses[:, :3] + turn.apply(frames[:, :3]), (turn * Rotation.from_quat(frames[:, 3:])).as_quat()])
+
+
+def _seen_from(poses: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Return poses in the world [n, 7] as frames in links, for poses of the links [n, 7]."""
+    back = Rotation.from_quat(poses[:, 3:]).inv()
+    return np.hstack([back.apply(frames[:, :3] - poses[:, :3]), (back * Rotation.from_quat(frames[:, 3:])).as_quat()])

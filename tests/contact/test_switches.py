@@ -1,0 +1,159 @@
+"""Points, welds and couplings that are switched on and off in each world, and their gradients."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import sim
+from tests.contact.worlds import G
+from tests.errors import raises_naming
+from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
+from tests.simulation.differences import blocks, case, check
+
+DT = 1 / 240
+
+
+def lifted(active: bool | None = False, welded: bool = True, dtype: str = "float64") -> sim.Model:
+    """A box in the air below a slide that a motor holds; suction may hold the box."""
+    builder = sim.ModelBuilder()
+    builder.add_link("cup", mass=1.0, inertia=(0.01, 0.01, 0.01))
+    builder.add_joint("slide", "prismatic", child="cup", position=(0, 0, 1.0), axis=(0, 0, 1))
+    builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=0.5, position=(0.02, 0, 0.8))
+    add = builder.add_weld_constraint if welded else builder.add_point_constraint
+    add("suction", "cup", "box", position_a=(0, 0, -0.1), active=active)
+    return builder.finalize(dtype)
+
+
+def holding(model: sim.Model, worlds: int, steps: int) -> np.ndarray:
+    """Forces that hold cup and box [steps, worlds, nv]."""
+    tau = np.zeros((steps, worlds, model.nv))
+    tau[..., 0] = 1.5 * G
+    return tau
+
+
+@pytest.mark.parametrize("contact", [sim.HardContact(), sim.PgsContact(), sim.MujocoContact()])
+@pytest.mark.parametrize("welded", [True, False])
+def test_each_world_is_one_without_or_with_it(welded, contact):
+    """In 16 worlds, in lane groups: those that are off move as if the constraint weren't there."""
+    model, steps = lifted(welded=welded), 12
+    simulator = sim.Simulator(model, DT, 16, "cpu", contact)
+    on = np.arange(16) % 3 == 0
+    sim.attach(simulator, simulator.initial_state(), "suction", worlds=on)
+    tau = holding(model, 16, steps)
+    q = simulator.rollout(simulator.initial_state(), tau).q.numpy()[-1]
+    always = sim.Simulator(lifted(None, welded), DT, 1, "cpu", contact)
+    held = always.rollout(always.initial_state(), tau[:, :1]).q.numpy()[-1]
+    np.testing.assert_allclose(q[on], held.repeat(on.sum(), axis=0), atol=1e-9)
+    fall = G * DT**2 * steps * (steps + 1) / 2
+    np.testing.assert_allclose(q[~on, 3], 0.8 - fall, atol=1e-9)
+
+
+def test_attached_at_the_present_pose():
+    """A box that has fallen is held where it is, and let go again; the speed after a lock is that of both masses."""
+    model = lifted()
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.PgsContact())
+    state = simulator.initial_state()
+    for _ in range(10):
+        state = simulator.step(state, holding(model, 1, 1)[0] * (2 / 3))
+    height, speed = state.q.numpy()[0, 3], state.qd.numpy()[0, 3]
+    assert speed < -0.3
+    sim.attach(simulator, state, "suction")
+    state = simulator.step(state, holding(model, 1, 1)[0])
+    np.testing.assert_allclose(state.qd.numpy()[0, [0, 3]], speed / 3, atol=1e-9)
+    assert simulator.constraint_error[0] < 1e-6
+    np.testing.assert_allclose(state.q.numpy()[0, 3], height + DT * speed / 3, atol=1e-6)
+    sim.detach(simulator, "suction")
+    after = simulator.step(state, holding(model, 1, 1)[0])
+    np.testing.assert_allclose(after.qd.numpy()[0, 3], state.qd.numpy()[0, 3] - G * DT, atol=1e-9)
+    assert blocks(simulator) == []
+
+
+def geared(active: bool | None) -> sim.Model:
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    for number, name in enumerate("ab"):
+        builder.add_link(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"hinge_{name}", "revolute", child=name, position=(number, 0, 0), axis=(0, 0, 1))
+    builder.add_joint_coupling("hinge_b", "hinge_a", ratio=2.0, offset=0.3, active=active)
+    return builder.finalize("float64")
+
+
+def test_a_clutch():
+    model = geared(False)
+    assert model.q0.tolist() == [0.0, 0.0]  # those of a coupling that is off are free
+    simulator = sim.Simulator(model, DT, 2, "cpu", sim.PgsContact())
+    state = simulator.state(np.array([0.1, -0.4]), np.array([1.0, 0.0]))
+    sim.attach(simulator, state, ["hinge_b"], worlds=[1])
+    end = simulator.step(state)
+    np.testing.assert_allclose(end.qd.numpy(), [[1.0, 0.0], [0.2, 0.4]], atol=1e-9)
+    np.testing.assert_allclose(simulator.parameters["coupling_offset"], [[0.3], [-0.6]])
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_gradients(active):
+    """Of what is on; the anchors of what is off have none."""
+    model = lifted(active)
+    c = case(model, 6, qd=[0.1, 0.2, -0.1, 0.3, 0.5, -0.4, 0.2], force=0.3)
+    anchors = ["anchor_a", "anchor_b"]
+    check(c, ["mass", "com", *anchors], zero=[] if active else anchors)
+
+
+XML = """
+<mujoco>
+  <option timestep="0.003" cone="elliptic" tolerance="0" iterations="200"/>
+  <worldbody>
+    <body name="a" pos="0 0 1"><joint name="turn" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.04"/></body>
+    <body name="b" pos="0.5 0.3 1.2"><joint name="twist" axis="1 0 0"/><geom type="box" size="0.1 0.2 0.05"/></body>
+    <body name="c" pos="0.5 0.9 1"><freejoint/><geom type="box" size="0.1 0.06 0.05"/></body>
+  </worldbody>
+  <equality>
+    <connect name="pin" body1="a" body2="b" anchor="0.4 0.01 0" active="{0}"/>
+    <weld name="bond" body1="b" body2="c" active="{1}"/>
+    <joint name="follow" joint1="twist" joint2="turn" polycoef="0.1 -1.5 0 0 0" active="{2}"/>
+  </equality>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("active", [(True, False, False), (False, True, False), (False, False, True)])
+def test_as_in_mujoco(tmp_path, active):
+    """The file's ``active``, switched in the next step, and written again."""
+    path = tmp_path / "scene.xml"
+    path.write_text(XML.format(*(str(each).lower() for each in active)))
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    qd = np.cos(1.7 * np.arange(model.nv))
+    data = data_at(peer, model, model.q0, qd)
+    state = simulator.state(model.q0, qd)
+    for switched in (active, active[::-1]):
+        data.eq_active[:] = switched
+        mujoco.mj_step(peer, data)
+        simulator.parameters.update({"anchor_active": switched[:2], "coupling_active": switched[2:]})
+        state = simulator.step(state)
+        _, qvel = sim.to_mujoco(model, state.q.numpy()[0], state.qd.numpy()[0])
+        np.testing.assert_allclose(qvel, data.qvel, atol=1e-10)
+    again = load_quietly(sim.exporters.write_mjcf(tmp_path / "again.xml", model))
+    for name in ("anchor_active", "coupling_active"):
+        np.testing.assert_array_equal(again.parameters[name], model.parameters[name])
+
+
+def test_usd(tmp_path):
+    model = lifted()
+    path = tmp_path / "scene.usda"
+    sim.usd.write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy()[None], fps=30)
+    assert sim.load(path).parameters["anchor_active"].tolist() == [0.0]
+
+
+def test_errors():
+    fixed = sim.Simulator(lifted(None), DT, device="cpu")
+    assert "anchor_active" not in fixed.parameters
+    with raises_naming("attach", "no constraint of the model switches"):
+        sim.attach(fixed, fixed.initial_state(), "suction")
+    simulator = sim.Simulator(lifted(), DT, 2, device="cpu")
+    with raises_naming("detach", "no constraint 'glue'", "suction"):
+        sim.detach(simulator, "glue")
+    with raises_naming("worlds", "out of bounds"):
+        sim.detach(simulator, "suction", worlds=[5])
+    with raises_naming("constraint 'a'", "active", "True, False or None"):
+        sim.ModelBuilder().add_point_constraint("a", "world", "b", active=1)
