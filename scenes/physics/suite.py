@@ -1,6 +1,6 @@
 """All scenes of the fidelity suite."""
 
-from scenes.physics import bouncing, carried, holding, piles, sliding, spinning, standing
+from scenes.physics import bouncing, carried, holding, piles, sliding, spinning, standing, surfaces
 from scenes.physics.scene import PhysicsScene
 
 
@@ -26,6 +26,8 @@ def scenes() -> list[PhysicsScene]:
         carried.pusher(5.0),
         carried.lift(2.0),
         carried.belt(2.0),
+        surfaces.conveyor(2.0),
+        surfaces.ball_on_belt(2.0),
         carried.turntable(),
         carried.shaken(0.8),
         carried.shaken(2.0),

@@ -80,6 +80,16 @@ def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLi
 
     Raises:
         ModelError: for an unknown name, a model whose constraints don't switch, and wrong worlds.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> lamp = scene.add_sphere(radius=0.05, mass=1.0, position=(0, 0, 1), name="lamp")
+        >>> _ = scene.add_point_constraint("hook", "lamp", "world", active=True)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> sim.detach(simulator, "hook")
+        >>> simulator.parameters["anchor_active"].tolist()
+        [[0.0]]
     """
     values = _switched(simulator, *_found(simulator, "detach", names), worlds, 0.0)
     del values["chosen"]
