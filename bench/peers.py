@@ -4,6 +4,7 @@ Both are optional (``pip install backswing[peers]``). Both compute in float64.
 """
 
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: 
     return data
 
 
-def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
+def time_mujoco(model: Any, standing: Any, *, cores: int, seconds: float, clock: Callable[[], float]) -> PeerTimes:
     """Time MuJoCo's step and ``mjd_transitionFD`` of a standing robot.
 
     The loop over the steps runs inside MuJoCo. With several cores, each simulates its own copy of the world.
@@ -125,7 +126,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
     def steps() -> None:
         list(pool.map(lambda data: mujoco.mj_step(model, data, CHUNK), copies))
 
-    forward = time_call(steps, prepare=reset, seconds=seconds)
+    forward = time_call(steps, prepare=reset, seconds=seconds, clock=clock)
     if any(data.ncon != standing.ncon for data in copies):
         raise RuntimeError(
             f"the standing robot had {standing.ncon} contacts before the measurement and {copies[0].ncon} after it"
@@ -137,7 +138,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
     def differentiate(data: Any, jacobian: tuple[np.ndarray, np.ndarray]) -> None:
         mujoco.mjd_transitionFD(model, data, 1e-6, False, *jacobian, None, None)
 
-    gradient = time_call(lambda: list(pool.map(differentiate, copies, jacobians)), seconds=seconds)
+    gradient = time_call(lambda: list(pool.map(differentiate, copies, jacobians)), seconds=seconds, clock=clock)
     pool.shutdown()
     return PeerTimes(
         forward.median / (CHUNK * cores) * 1e6,
@@ -168,7 +169,7 @@ def pinocchio_model(mjcf: str) -> Any:
         return pinocchio.buildModelFromMJCF(str(path))
 
 
-def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
+def time_pinocchio(model: Any, *, batch: int, cores: int, seconds: float, clock: Callable[[], float]) -> PeerTimes:
     """Time Pinocchio's ABA and its analytical derivatives (no contact) at random states.
 
     ABA runs over a batch inside C++ (``abaInParallel``). The derivatives have no batched call. They are timed one by
@@ -185,9 +186,9 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
     )
     v, tau, a = (np.asfortranarray(random.normal(size=(model.nv, batch))) for _ in range(3))
     pool = pinocchio.ModelPool(model, cores)
-    forward = time_call(lambda: pinocchio.abaInParallel(cores, pool, q, v, tau, a), seconds=seconds)
-    whole = _time_derivatives(model, q, v, tau, seconds)
-    overhead = _time_derivatives(one_joint(), q[:1], v[:1], tau[:1], seconds)
+    forward = time_call(lambda: pinocchio.abaInParallel(cores, pool, q, v, tau, a), seconds=seconds, clock=clock)
+    whole = _time_derivatives(model, q, v, tau, seconds, clock)
+    overhead = _time_derivatives(one_joint(), q[:1], v[:1], tau[:1], seconds, clock)
     return PeerTimes(
         forward.median / batch * 1e6,
         (whole - overhead) * 1e6,
@@ -197,7 +198,9 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
     )
 
 
-def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray, seconds: float) -> float:
+def _time_derivatives(
+    model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray, seconds: float, clock: Callable[[], float]
+) -> float:
     """Measure seconds per call of computeABADerivatives, averaged over a batch of states."""
     import pinocchio
 
@@ -209,7 +212,7 @@ def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray,
         for state in states:
             derivatives(model, data, *state)
 
-    return time_call(call, seconds=seconds).median / len(states)
+    return time_call(call, seconds=seconds, clock=clock).median / len(states)
 
 
 def one_joint() -> Any:

@@ -33,11 +33,9 @@ def steps(records: Sequence[dict[str, Any]]) -> str:
 def _jacobians(records: Sequence[dict[str, Any]]) -> str:
     (record,) = (each for each in records if each["case"] == "quadruped standing, newton, linearise")
     ours, theirs = record["backward_us"] / 1e3, record["peer_backward_us"] / 1e3
-    processor, load = (record["machine"][name] for name in ("processor", "load"))
     lines = [
         f"The whole Jacobian of a step in state and joint forces takes {ours:.2f} ms in a batch of {record['worlds']}",
-        f"and {theirs:.2f} ms by MuJoCo's one-sided differences. Measured on one core of",
-        f"{processor}, load average {load} beforehand.",
+        f"and {theirs:.2f} ms by MuJoCo's one-sided differences. {_machine(record)}",
     ]
     return "\n".join(lines)
 
@@ -72,17 +70,23 @@ def _peers(record: dict[str, Any]) -> list[str]:
     for row in record.get("mjx", []):
         lines.append(
             f"{row['mjx']} takes {row['mjx_us']:.0f} µs for a step of the ant with {row['worlds']} worlds, with one "
-            f"Newton iteration, and\n{row['mjx_gradient_us']:.0f} µs for a step and its gradient."
+            f"Newton iteration, and\n{row['mjx_gradient_us']:.0f} µs for a step and its gradient{_elsewhere(row)}."
         )
     for row in record.get("mujoco_warp", []):
         version, count = row["version"], row["worlds"]
-        lines.append(f"mujoco_warp {version} takes {row['forward_us']:.0f} µs on the CPU with {count} worlds.")
+        lines.append(f"mujoco_warp {version} takes {row['forward_us']:.0f} µs on the CPU with {count} worlds{_elsewhere(row)}.")
     return [*lines, ""] if lines else []
 
 
+def _elsewhere(row: dict[str, Any]) -> str:
+    """Return the machine and date of a row that was measured apart from the others."""
+    return f", on {row['processor']} ({row['date']})" if "processor" in row else ""
+
+
 def _machine(record: dict[str, Any]) -> str:
-    processor, load = (record["machine"][name] for name in ("processor", "load"))
-    return f"Measured on one core of {processor}, load average {load} beforehand."
+    """Return where and when a record was measured."""
+    processor, load, date = (record["machine"][name] for name in ("processor", "load", "date"))
+    return f"Measured on {date} on one core\nof {processor}, in processor time; load average {load} beforehand."
 
 
 def dynamics(records: Sequence[dict[str, Any]]) -> str:
@@ -127,9 +131,9 @@ def on_gpu(records: Sequence[dict[str, Any]]) -> str:
     machine, theirs = records[0]["machine"], records[0]["peer_forward_us"]
     lines += [
         "",
-        f"Measured on an {machine['gpu']}. MuJoCo takes {1.0 / theirs:.2g} million steps in a second on a core",
+        f"Measured on {machine['date']} on an {machine['gpu']}. MuJoCo takes {1.0 / theirs:.2g} million steps in a",
     ]
-    return "\n".join([*lines, f"of that machine, {machine['processor']}."])
+    return "\n".join([*lines, f"second on a core of that machine, {machine['processor']}."])
 
 
 def layer(record: dict[str, Any]) -> str:

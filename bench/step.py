@@ -1,5 +1,7 @@
 """Time and memory of a step and its gradient, compared with MuJoCo and Pinocchio on the same robot.
 
+On one CPU core processor time is measured, so that other work on the machine has little effect.
+
 python -m bench.step --json out/bench/step.json
 python -m bench.step --worlds 4096 65536 --device cuda:0
 python -m bench.step --quick
@@ -8,6 +10,7 @@ python -m bench.step --quick
 import argparse
 import functools
 import importlib.util
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from bench import peers
 from bench.memory import bytes_per_step
 from bench.report import Record, print_table, with_machine, write_json
 from bench.standing import DAMPING, DT, STIFFNESS, standing, start_pose
-from bench.timing import machine, pinned, time_call
+from bench.timing import Timing, machine, pinned, time_call
 from scenes import quadruped
 from sim.arrays.device_model import DeviceModel
 
@@ -83,7 +86,7 @@ def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
         wp.synchronize_device(options.device)
 
     per_world_step = 1e6 / (STEPS * worlds)
-    forward_us = time_call(forward, seconds=seconds(options)).median * per_world_step
+    forward_us = timed(forward, options).median * per_world_step
     case.check_contacts()
     return Record(
         f"quadruped standing, {solver}",
@@ -91,7 +94,7 @@ def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
         options.device,
         options.dtype,
         forward_us=forward_us,
-        backward_us=time_call(backward, seconds=seconds(options)).median * per_world_step,
+        backward_us=timed(backward, options).median * per_world_step,
         cores=options.cores,
         steps=STEPS,
         note=f"Backswing: {SOLVERS[solver]}, friction cone; backward runs each step again",
@@ -111,7 +114,7 @@ def time_linearise(solver: str, options: argparse.Namespace) -> Record:
         LINEARISED,
         options.device,
         options.dtype,
-        backward_us=time_call(linearise, seconds=seconds(options)).median * 1e6 / LINEARISED,
+        backward_us=timed(linearise, options).median * 1e6 / LINEARISED,
         cores=options.cores,
         note=f"Backswing: {SOLVERS[solver]}; whole Jacobian of a step in state and joint forces",
     )
@@ -145,8 +148,8 @@ def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
         DYNAMICS_BATCH,
         options.device,
         dtype,
-        forward_us=time_call(forward, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
-        backward_us=time_call(with_gradient, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
+        forward_us=timed(forward, options).median / DYNAMICS_BATCH * 1e6,
+        backward_us=timed(with_gradient, options).median / DYNAMICS_BATCH * 1e6,
         cores=options.cores,
         note="forward dynamics: no contact; backward includes the forward pass",
     )
@@ -171,12 +174,14 @@ def mujoco_times(solver: str, options: argparse.Namespace) -> peers.PeerTimes:
     text = quadruped.mjcf(dt=DT, sweeps=SWEEPS)
     model = peers.mujoco_newton(text, dt=DT) if solver == "newton" else peers.mujoco_pgs(text, dt=DT, sweeps=SWEEPS)
     data = peers.mujoco_standing(model, start_pose(), stiffness=STIFFNESS, damping=DAMPING)
-    return peers.time_mujoco(model, data, cores=options.cores, seconds=seconds(options))
+    return peers.time_mujoco(model, data, cores=options.cores, seconds=seconds(options), clock=clock(options))
 
 
 def pinocchio_times(options: argparse.Namespace) -> peers.PeerTimes:
     model = peers.pinocchio_model(quadruped.mjcf(dt=DT, sweeps=SWEEPS))
-    return peers.time_pinocchio(model, batch=DYNAMICS_BATCH, cores=options.cores, seconds=seconds(options))
+    return peers.time_pinocchio(
+        model, batch=DYNAMICS_BATCH, cores=options.cores, seconds=seconds(options), clock=clock(options)
+    )
 
 
 def add_peer(records: list[Record], name: str, package: str, measure: Callable[[], peers.PeerTimes]) -> None:
@@ -189,6 +194,15 @@ def add_peer(records: list[Record], name: str, package: str, measure: Callable[[
         record.peer = name
         record.peer_forward_us, record.peer_backward_us = times.forward_us, times.backward_us
         record.note += f". {times.note}"
+
+
+def timed(call: Callable[[], object], options: argparse.Namespace) -> Timing:
+    return time_call(call, seconds=seconds(options), clock=clock(options))
+
+
+def clock(options: argparse.Namespace) -> Callable[[], float]:
+    """Return the clock: processor time on one CPU core, otherwise time."""
+    return time.process_time if options.device == "cpu" and options.cores == 1 else time.perf_counter
 
 
 def seconds(options: argparse.Namespace) -> float:

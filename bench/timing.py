@@ -1,5 +1,6 @@
 """Timing: pinned to given cores, warmed up, median of repeats."""
 
+import datetime
 import os
 import platform
 import statistics
@@ -88,8 +89,9 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 def machine() -> dict[str, str]:
-    """Describe the machine: processor, cores, load, system, versions, GPUs."""
+    """Describe the machine: date, processor, cores, load, system, versions, GPUs."""
     info = {
+        "date": datetime.date.today().isoformat(),
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
         "load": f"{os.getloadavg()[0]:.2f}",

@@ -53,7 +53,7 @@ def section(record: dict[str, Any]) -> str:
 def along_table(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return a row per model: differences along MuJoCo's motion."""
     lines = [
-        "| model | degrees of freedom | steps with contact | energy | constraints | actuators, passive | contacts "
+        "| model | dofs | steps with contact | energy | constraints | actuators, passive | contacts "
         "| sensors: most | MuJoCo itself |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
