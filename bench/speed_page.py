@@ -74,7 +74,9 @@ def _peers(record: dict[str, Any]) -> list[str]:
         )
     for row in record.get("mujoco_warp", []):
         version, count = row["version"], row["worlds"]
-        lines.append(f"mujoco_warp {version} takes {row['forward_us']:.0f} µs on the CPU with {count} worlds{_elsewhere(row)}.")
+        lines.append(
+            f"mujoco_warp {version} takes {row['forward_us']:.0f} µs on the CPU with {count} worlds{_elsewhere(row)}."
+        )
     return [*lines, ""] if lines else []
 
 
