@@ -11,6 +11,11 @@ from sim.model.model import Model
 
 # Accepted for batches: NumPy arrays, nested lists, PyTorch tensors without gradient, and Warp arrays.
 ArrayLike = npt.ArrayLike | wp.array
+# Why an input of a model has no entries.
+NO_ENTRIES = {
+    "control": ": the model has no actuators; add them with add_actuator",
+    "kinematic_qd": ": the model has no kinematic joints",
+}
 
 
 class Batches:
@@ -67,7 +72,7 @@ class Batches:
         if isinstance(given, np.ndarray) and given.shape == (size,):
             given = np.broadcast_to(given, shape)
         if tuple(given.shape) != shape:
-            raise ModelError(f"{name} has shape {tuple(given.shape)}; expected {shape}")
+            raise ModelError(f"{name} has shape {tuple(given.shape)}; expected {shape}{_reason(name, size)}")
         return self.array(given, 2, name) if isinstance(given, wp.array) else rows_of(given, self.scalar, self.device)
 
     def of_one_step(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
@@ -96,6 +101,13 @@ class Batches:
             if value.ndim == 2 and value.shape[1] == size:
                 value = np.repeat(value[:, None], self.num_worlds, axis=1)
         if value.ndim != 3 or tuple(value.shape[1:]) != shape:
-            hint = "; give the number of steps by steps=" if tuple(value.shape) in ((), (size,)) else ""
+            hint = (
+                "; give the number of steps by steps=" if tuple(value.shape) in ((), (size,)) else _reason(name, size)
+            )
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]}){hint}")
         return self.array(value, 3, name)
+
+
+def _reason(name: str, size: int) -> str:
+    """Return why an input has no entries, for an error."""
+    return NO_ENTRIES.get(name, "") if size == 0 else ""

@@ -69,6 +69,11 @@ class TestShapes:
         with raises_naming("tau", "shape"):
             simulator.rollout(simulator.initial_state(), np.zeros(shape))
 
+    def test_control_of_a_model_without_actuators(self, simulator):
+        state = simulator.initial_state()
+        refuses(lambda: simulator.step(state, control=np.zeros(3)), "control", "no actuators", "add_actuator")
+        refuses(lambda: simulator.rollout(state, control=np.zeros((5, 3))), "control", "no actuators", "add_actuator")
+
     def test_steps(self, simulator):
         state = simulator.initial_state()
         refuses(lambda: simulator.rollout(state, np.zeros((5, NV)), steps=4), "steps", 4, "tau", 5)
