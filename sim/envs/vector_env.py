@@ -388,7 +388,9 @@ class VectorEnv:
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
         if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
             said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
-            raise ModelError(f"{type(self.task).__name__}.inputs returned {said}; expected some of {sorted(INPUTS)}")
+            raise ModelError(
+                f"{type(self.task).__name__}.inputs returned {said}; expected 'tau', 'control', 'kinematic_qd'"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(

@@ -18,8 +18,9 @@ Path = npt.ArrayLike | Callable[[float], npt.ArrayLike]
 def velocities_along(simulator: Simulator, path: Path, steps: int | None = None) -> np.ndarray:
     """Return the velocities with which kinematic joints follow a path: the input ``kinematic_qd`` of a rollout.
 
-    After each step, the coordinates of the kinematic joints are those of the path, to rounding; with the integrator
-    "rk4" those of joints that carry others by joints are half a step behind.
+    After each step, the coordinates of the kinematic joints are those of the path, to rounding. With the integrators
+    "midpoint" and "rk4" joints that carry others by joints reach a velocity at the end of its step, and are half a step
+    behind.
 
     Args:
         simulator: its model has the joints, its ``dt`` is the time from one row of the path to the next.

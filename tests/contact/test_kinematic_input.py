@@ -202,9 +202,10 @@ class TestGradients:
         c = led_case(model, given, "hard", qd=velocity(model, (0.6, 0.05, 0.02)))
         assert regimes(c) >= {"stick", "slide"}
 
-    def test_runge_kutta(self):
+    @pytest.mark.parametrize(("method", "integrator"), [("mujoco", "rk4"), ("hard", "midpoint")])
+    def test_integrators_of_higher_order(self, method, integrator):
         model = hand_and_box()
-        check(led_case(model, random_velocities(model, 3, 0.1), "mujoco", integrator="rk4"), most=20)
+        check(led_case(model, random_velocities(model, 3, 0.1), method, integrator=integrator), most=20)
 
     @pytest.mark.parametrize("worlds", [1, 16])
     def test_every_interval_and_the_tape_agree(self, worlds):

@@ -142,8 +142,8 @@ def column(values: torch.Tensor) -> torch.Tensor:
         ("reward", lambda task, before, action, after: 1.0, "is a float; expected a torch.Tensor"),
         ("terminated", lambda task, state: column(state.q[:, 2] < 0.0), r"shape \(4, 1\); expected \(4,\)"),
         ("terminated", lambda task, state: state.q[:, 2], "torch.float32; expected torch.bool"),
-        ("inputs", lambda task, state, action: {"ctrl": action}, "'ctrl'; expected 'tau', 'control' or both"),
-        ("inputs", lambda task, state, action: None, "a NoneType; expected 'tau', 'control' or both"),
+        ("inputs", lambda task, state, action: {"ctrl": action}, "'ctrl'; expected 'tau', 'control', 'kinematic_qd'"),
+        ("inputs", lambda task, state, action: None, "a NoneType; expected 'tau', 'control', 'kinematic_qd'"),
         ("observe", lambda task, state: state.q[:, 2], r"shape \(1,\); expected \(1, 1\)"),
         (
             "randomise",
