@@ -46,7 +46,8 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp, common, contact_rows = spatial_functions(scalar), row_functions(scalar), contact_row_functions(scalar)
     RowInputs = solver_structs(scalar).RowInputs
-    vec2, vec3, mat33, spatial = t.vec2, t.vec3, t.mat33, t.spatial
+    vec3, mat33, spatial = t.vec3, t.mat33, t.spatial
+    mat43 = wp.types.matrix(shape=(4, 3), dtype=scalar)
 
     @wp.func
     def frame_of(kind: int, item: int):
@@ -91,14 +92,13 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        weights: vec2,
+        dt: scalar,
         world: int,
-    ) -> mat33:
+    ) -> mat43:
         """Write the rows along the path to ``tail``, starting at ``here``: the frame times the motion of each degree of
         freedom.
 
-        Return the rows times ``weights[0] qd + weights[1] qdd``, the sums of the magnitudes of their terms, and the
-        first row times qd.
+        Return the rows times qd and times dt qdd, and the sums of the magnitudes of the terms of each.
         """
 
     @wp.func

@@ -125,9 +125,10 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                     continue
                 item = constraints.item[constraint, world]
                 share = reference_rows.reference(references, kind, item, world)[2]
-                free_velocity = vec3()
-                before = scalar(0.0)
-                size = vec3()
+                before = vec3()
+                change = vec3()
+                size_before = vec3()
+                size_change = vec3()
                 for side in range(2):
                     tail = constraints.tail[2 * constraint + side, world]
                     if tail < 0:
@@ -161,12 +162,13 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                             motions.subspace,
                             qd,
                             qdd,
-                            vec2(share, options.dt),
+                            options.dt,
                             world,
                         )
-                        free_velocity += sums[0]
-                        size += sums[1]
-                        before += sums[2, 0]
+                        before += sums[0]
+                        change += sums[1]
+                        size_before += sums[2]
+                        size_change += sums[3]
                     else:
                         for d in range(depth + 1):
                             k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
@@ -175,17 +177,18 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                                 kind, item, side, depth - d, world, coupling_ratio, cones.row
                             )
                             row[at + d, world] = value
-                            velocity = qd[world, k]
-                            change = options.dt * qdd[world, k]
-                            free_velocity += value * (share * velocity + change)
-                            before += value[0] * velocity
-                            size += (wp.abs(velocity) + wp.abs(change)) * wp.abs(value)
+                            before += value * qd[world, k]
+                            change += value * (options.dt * qdd[world, k])
+                            size_before += wp.abs(value) * wp.abs(qd[world, k])
+                            size_change += wp.abs(value) * wp.abs(options.dt * qdd[world, k])
                     products.solve_row(row, at, paths, tail, factor_l, world)
-                rows.rhs[constraint, world] = free_velocity
+                rows.rhs[constraint, world] = share * before + change
                 if rows.size.shape[0] > 0:
-                    rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
+                    rows.size[constraint, world] = common.sizes(size_before + size_change)
+                    rows.value_before[constraint, world] = share * before
+                    rows.size_before[constraint, world] = common.sizes(size_before)
                 if bounces.before.shape[0] > 0:
-                    bounces.before[constraint, world] = before
+                    bounces.before[constraint, world] = before[0]
         # In a separate loop, so that it needs no registers in addition to those of the rows.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
@@ -220,7 +223,10 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         kind, constraint, item, world, q, dof_q, options, limits, actuator_row, equalities, cones,
                         constraints,
                     )  # fmt: skip
-            rows.rhs[constraint, world] += others + vec3(bias[0], scalar(0.0), scalar(0.0))
+            others += vec3(bias[0], scalar(0.0), scalar(0.0))
+            rows.rhs[constraint, world] += others
+            if rows.size.shape[0] > 0:
+                rows.value_before[constraint, world] += others
             rows.bound[constraint, world] = most
             rows.compliance[constraint, world] = bias[1]
 

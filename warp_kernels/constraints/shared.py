@@ -102,12 +102,17 @@ LEAST_SHARE_OF_R = 0.1
 def row_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions shared by the rows and by their adjoint."""
     Options = solver_structs(scalar).Options
-    vec2 = warp_types(scalar).vec2
+    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
     least_share = scalar(LEAST_SHARE_OF_R)
 
     @wp.func
     def side_sign(side: int):
         return scalar(2 * side - 1)
+
+    @wp.func
+    def sizes(x: vec3):
+        """Return the magnitudes of three rows: of the first, and the larger one of the others."""
+        return vec2(wp.abs(x[0]), wp.max(wp.abs(x[1]), wp.abs(x[2])))
 
     @wp.func
     def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
@@ -219,6 +224,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         held_within=held_within,
         recovery=recovery,
         side_sign=side_sign,
+        sizes=sizes,
         contact_correction=contact_correction,
         correction=correction,
         correction_adjoint=correction_adjoint,

@@ -97,9 +97,8 @@ def surface_velocity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
 @functools.cache
 def surface_row_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernels ``surface_rows`` and ``surface_row_adjoint`` for one precision."""
-    t = warp_types(scalar)
-    vec2, vec3 = t.vec2, t.vec3
-    reference_rows = reference_row_functions(scalar)
+    vec3 = warp_types(scalar).vec3
+    common, reference_rows = row_functions(scalar), reference_row_functions(scalar)
     structs = solver_structs(scalar)
     References, Rows = structs.References, structs.Rows
     module = kernel_module("surface_rows", scalar)
@@ -160,7 +159,9 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
             added = share_of(kind, item, world, references, resistance_reference) * added
             rows.rhs[constraint, world] += added
             if rows.size.shape[0] > 0:
-                rows.size[constraint, world] += vec2(wp.abs(added[0]), wp.max(wp.abs(added[1]), wp.abs(added[2])))
+                rows.size[constraint, world] += common.sizes(added)
+                rows.value_before[constraint, world] += added
+                rows.size_before[constraint, world] += common.sizes(added)
 
     @wp.kernel(module=module, enable_backward=False)
     def surface_row_adjoint(

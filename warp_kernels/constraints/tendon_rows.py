@@ -101,8 +101,9 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
                 continue
             item = constraints.item[constraint, world]
             reference = tendon_reference[item, world]
-            velocity = zero
-            size = zero
+            before = zero
+            change = zero
+            size = vec2()  # of the terms of both
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
@@ -114,13 +115,19 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
                     if constrained.tendon_side[item, k] == side:
                         value = tendon_row[item, k, world]
                     row[at + d, world] = vec3(value, zero, zero)
-                    velocity += value * (reference[2] * qd[world, k] + options.dt * qdd[world, k])
-                    size += wp.abs(value) * (wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k]))
+                    own_before = value * qd[world, k]
+                    own_change = value * options.dt * qdd[world, k]
+                    before += own_before
+                    change += own_change
+                    size += vec2(wp.abs(own_before), wp.abs(own_change))
                 products.solve_row(row, at, paths, tail, factor_l, world)
-            rows.rhs[constraint, world] = vec3(velocity + reference[0], zero, zero)
+            value_before = vec3(reference[2] * before + reference[0], zero, zero)
+            rows.rhs[constraint, world] = value_before + vec3(change, zero, zero)
             rows.bound[constraint, world] = tendon_bound[item, world]
             rows.compliance[constraint, world] = reference[1]
             if rows.size.shape[0] > 0:
-                rows.size[constraint, world] = vec2(size, zero)
+                rows.size[constraint, world] = vec2(size[0] + size[1], zero)
+                rows.value_before[constraint, world] = value_before
+                rows.size_before[constraint, world] = vec2(size[0], zero)
 
     return SimpleNamespace(module=module, tendon_constraint_rows=tendon_constraint_rows)

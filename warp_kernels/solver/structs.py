@@ -352,12 +352,16 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
                 that remains for the first row (Newton's method).
             size: sum of the magnitudes of the terms of the first row's velocity, and of the larger of the others; for
                 Newton's method [m/s or rad/s].
+            value_before: velocity before the step plus bias; for Newton's method [m/s or rad/s].
+            size_before: ``size`` of the velocity before the step.
         """
 
         rhs: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
         compliance: wp.array2d(dtype=scalar)
         size: wp.array2d(dtype=t.vec2)
+        value_before: wp.array2d(dtype=t.vec3)
+        size_before: wp.array2d(dtype=t.vec2)
 
     @wp.struct
     class References:

@@ -57,8 +57,9 @@ def test_spinning_and_rolling_friction():
 
 def test_deep_overlap():
     """It fades at the largest correction; the recovery time has a part in what it bears, but for the deepest."""
-    check(on_ground(ball(), spin(0.3, 0.1, -0.2), inside=0.03), BOTH)
-    check(on_ground(ball(), spin(0.3, 0.1, -0.2), inside=0.07), BOTH, zero=["recovery_time"])
+    # Wider differences: rounding is 2e-6 of the usual ones in the regularisation.
+    check(on_ground(ball(), spin(0.3, 0.1, -0.2), inside=0.03), BOTH, width=10.0)
+    check(on_ground(ball(), spin(0.3, 0.1, -0.2), inside=0.07), BOTH, zero=["recovery_time"], width=10.0)
 
 
 # Rounding leaves 1e-7 to 3e-6 in the differences in the regularisation of the harder one, as masses 0.1 % apart show.
@@ -132,5 +133,5 @@ def test_bouncing_box():
     """Several corners that bounce, whose normal impulses depend on the softness that they make up for, and friction."""
     c = landing("box on its corners", options())
     assert "open" in regimes(c)
-    # Rounding of the loss is 5e-6 of what so short a step changes it by; over one a hundred times as long it is 2e-8.
-    check(c, ["regularisation", "restitution"], bound=1e-5)
+    # Rounding of the loss is 5e-6 of what the usual difference changes it by.
+    check(c, ["regularisation", "restitution"], width=10.0)

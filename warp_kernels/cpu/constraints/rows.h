@@ -117,17 +117,16 @@ BACKSWING_INLINE void solve_row(const Array<Vec3<Number>>& row_array, int here, 
 
 // Write the rows of one side from `here` on: the frame times the velocity per unit rate of each degree of freedom, of a
 //     point at the end of the lever, or of an orientation, which `turns`.
-// Return the rows times v, the sums of the magnitudes of their terms, and the first row times qd.
-// weights: of qd and qdd in v.
+// Return the rows times qd and times dt qdd, and the sums of the magnitudes of the terms of each.
 template <typename Number, typename Paths, typename Spatial>
-BACKSWING_INLINE Mat33<Number> write_rows(const Array<Vec3<Number>>& row_array, int here, const Paths& paths, int tail,
-    bool turns, const Mat33<Number>& frame, const Vec3<Number>& lever, const Array<Spatial>& subspace_array,
-    const Array<Number>& qd_array, const Array<Number>& qdd_array, const Vec2<Number>& weights, int world) {
+BACKSWING_INLINE wp::mat_t<4, 3, Number> write_rows(const Array<Vec3<Number>>& row_array, int here, const Paths& paths,
+    int tail, bool turns, const Mat33<Number>& frame, const Vec3<Number>& lever, const Array<Spatial>& subspace_array,
+    const Array<Number>& qd_array, const Array<Number>& qdd_array, Number dt, int world) {
     const auto rows = column(row_array, world, here);
     const auto subspace = column(subspace_array, world);
     const auto qd = row(qd_array, world), qdd = row(qdd_array, world);
     const Path path(paths, tail);
-    Mat33<Number> sums;
+    wp::mat_t<4, 3, Number> sums;
     BACKSWING_ROLLED_ON_GPU
     for (int d = 0; d <= path.depth; ++d) {
         const int k = path[d];
@@ -136,13 +135,13 @@ BACKSWING_INLINE Mat33<Number> write_rows(const Array<Vec3<Number>>& row_array, 
         if (!turns) motion = Vec3<Number>(unit[3], unit[4], unit[5]) + wp::cross(motion, lever);
         const Vec3<Number> value = wp::mul(frame, motion);
         rows[d] = value;
-        const Number velocity = qd[k], change = weights[1] * qdd[k];
-        const Number after = weights[0] * velocity + change, size = wp::abs(velocity) + wp::abs(change);
+        const Number velocity = qd[k], change = dt * qdd[k];
         for (int i = 0; i < 3; ++i) {
-            sums.data[0][i] += value[i] * after;
-            sums.data[1][i] += wp::abs(value[i]) * size;
+            sums.data[0][i] += value[i] * velocity;
+            sums.data[1][i] += value[i] * change;
+            sums.data[2][i] += wp::abs(value[i] * velocity);
+            sums.data[3][i] += wp::abs(value[i] * change);
         }
-        sums.data[2][0] += value[0] * velocity;
     }
     return sums;
 }

@@ -12,7 +12,7 @@ using newton::Acting;
 constexpr int VALUE = 0;
 constexpr int IMPULSE = 3;
 constexpr int SLIP = 6;
-constexpr int RHS = 9;
+constexpr int BEFORE = 9;
 constexpr int FIRST = 12;
 constexpr int LOW = 13;
 constexpr int HIGH = 14;
@@ -22,6 +22,7 @@ constexpr int CONE = 17;
 constexpr int STIFFNESS = 19;
 constexpr int SIZE = 20;
 constexpr int SLIDES = 22;
+constexpr int SIZE_BEFORE = 23;
 constexpr int FIELDS = 28;
 
 // Zone of an elliptic cone: separating, sticking or sliding.
@@ -92,7 +93,7 @@ BACKSWING_INLINE void find_impulses(int group, int count, int nv, const Array<Nu
             const Pack z_here = z[list[d]];
             for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * z_here;
         }
-        for (int c = 0; c < 3; ++c) r[c] += law[RHS + c];
+        for (int c = 0; c < 3; ++c) r[c] += law[BEFORE + c];
         respond<Number, L, ELLIPTIC>(law, r, impulses);
         for (int c = 0; c < 3; ++c) {
             law[VALUE + c] = chosen ? r[c] : law[VALUE + c];
@@ -217,25 +218,34 @@ BACKSWING_INLINE void find_lengths(
     *packs<Number, L>(shared.lengths) = chosen ? way : nothing;
 }
 
-// Compute the magnitude as magnitude of warp_kernels.solver.newton.descent. rounding: of sums, as a share of the
-// magnitudes of their terms.
+// Compute the magnitudes as magnitudes of warp_kernels.solver.newton.descent. sums: roundings of a sum.
 template <typename Number, int L, typename Group>
-BACKSWING_INLINE void find_magnitude(int count, Number epsilon, Number rounding, const Group& shared) {
+BACKSWING_INLINE void find_magnitudes(int count, Number epsilon, Number sums, Number precision, const Group& shared) {
     using Pack = backswing::Pack<Number, L>;
     using Mask = backswing::Mask<Number, L>;
     const Pack nothing = 0;
-    Pack total = nothing;
+    Pack totals[2] = {nothing, nothing};
     for (int constraint = 0; constraint < count; ++constraint) {
         const Pack* law = packs<Number, L>(shared.fields) + constraint * FIELDS;
         const Pack* impulse = law + IMPULSE;
-        const Pack first = law[SIZE], other = law[SIZE + 1];
-        const Mask active_rows = (impulse[0] != nothing) | (__builtin_elementwise_abs(law[VALUE]) <= rounding * first);
+        const auto size = [&](const Pack* rows, int first, int last) {
+            const Pack one = __builtin_elementwise_abs(rows[first]), other = __builtin_elementwise_abs(rows[last]);
+            return one > other ? one : other;
+        };
+        const Pack first[2] = {law[SIZE], sums * law[SIZE_BEFORE] + size(law + BEFORE, 0, 0) + size(law + VALUE, 0, 0)};
+        const Pack other[2] = {
+            law[SIZE + 1], sums * law[SIZE_BEFORE + 1] + size(law + BEFORE, 1, 2) + size(law + VALUE, 1, 2)};
+        const Mask active_rows =
+            (impulse[0] != nothing) | (__builtin_elementwise_abs(law[VALUE]) <= precision * first[1]);
         const Pack limit = law[SLIDES] * impulse[0];
         const Mask sticks =
             (law[SLIDES] < nothing) | (impulse[1] * impulse[1] + impulse[2] * impulse[2] < limit * limit);
-        total += (active_rows ? first * first + (sticks ? other * other : nothing) : nothing) * law[STIFFNESS];
+        for (int m = 0; m < 2; ++m) {
+            const Pack square = first[m] * first[m] + (sticks ? other[m] * other[m] : nothing);
+            totals[m] += (active_rows ? square : nothing) * law[STIFFNESS];
+        }
     }
-    *packs<Number, L>(shared.magnitude) = epsilon * total;
+    for (int m = 0; m < 2; ++m) packs<Number, L>(shared.magnitude)[m] = epsilon * totals[m];
 }
 
 // Return whether any constraint of world n of the group has an impulse.

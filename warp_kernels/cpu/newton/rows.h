@@ -5,7 +5,7 @@
 
 namespace backswing::newton::rows {
 
-// Interleave velocities and accelerations, the latter times dt, and the sums of their magnitudes.
+// Interleave velocities and accelerations, the latter times dt.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void load_speeds(
     int group, int nv, Number dt, const Array<Number>& qd, const Array<Number>& qdd, const Group& shared) {
@@ -13,14 +13,18 @@ BACKSWING_INLINE void load_speeds(
     Pack<Number, L>* change = speed + nv;
     side_by_side<Number, L>(qd, group, nv, speed);
     side_by_side<Number, L>(qdd, group, nv, change);
-    for (int k = 0; k < nv; ++k) {
-        change[k] *= dt;
-        speed[2 * nv + k] = __builtin_elementwise_abs(speed[k]) + __builtin_elementwise_abs(change[k]);
-    }
+    for (int k = 0; k < nv; ++k) change[k] *= dt;
 }
 
-// Compute the rows of the constraints in one slot, and their velocities without impulses. A world whose constraint
-// isn't made of velocities has a frame of zeros, and the entries of its joint.
+// Write the size of the first row of a world, and the larger one of the others.
+template <typename Number, int L>
+BACKSWING_INLINE void put_sizes(const Pack<Number, L>* sizes, int n, Number* to) {
+    to[0] = sizes[0][n];
+    to[1] = sizes[1][n] > sizes[2][n] ? sizes[1][n] : sizes[2][n];
+}
+
+// Compute the rows of the constraints in one slot, and their velocities before the step and without impulses. A world
+// whose constraint isn't made of velocities has a frame of zeros, and the entries of its joint.
 template <typename Number, int L, typename Paths, typename TreeDofs, typename Constraints, typename Geometry,
     typename Joints, typename Group, typename Rows, typename Bounces>
 BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const TreeDofs& trees,
@@ -35,7 +39,9 @@ BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const 
     const Pack* speed = packs<Number, L>(shared.velocity);
     const Pack part = *packs<Number, L>(shared.three);
     const int* own_constraint = shared.order.data + place * L;
-    Pack rates[3] = {nothing, nothing, nothing}, sizes[3] = {nothing, nothing, nothing}, rate_before = nothing;
+    // The rows times velocities and times their changes; sums of the magnitudes of the terms of the former and of all.
+    Pack before[3], changes[3], sizes_before[3], sizes[3];
+    for (int r = 0; r < 3; ++r) before[r] = changes[r] = sizes_before[r] = sizes[r] = nothing;
     // One side after the other.
     for (int side = 0; side < 2; ++side) {
         Side<Number, L> here(side);
@@ -93,11 +99,12 @@ BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const 
             }
         for (wp::uint64 rest = all; rest; rest &= rest - 1) {
             const int k = __builtin_ctzll(rest);
-            const Pack rate = part * speed[k] + speed[nv + k], size = speed[2 * nv + k];
-            rate_before += entries[k][0] * speed[k];
             for (int r = 0; r < 3; ++r) {
-                rates[r] += entries[k][r] * rate;
-                sizes[r] += size * __builtin_elementwise_abs(entries[k][r]);
+                const Pack own = entries[k][r] * speed[k], change = entries[k][r] * speed[nv + k];
+                before[r] += own;
+                changes[r] += change;
+                sizes_before[r] += __builtin_elementwise_abs(own);
+                sizes[r] += __builtin_elementwise_abs(own) + __builtin_elementwise_abs(change);
             }
         }
         // Times L'^-1, deepest first.
@@ -126,12 +133,15 @@ BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const 
     for (int n = 0; n < L; ++n) {
         const int world = group * L + n, constraint = own_constraint[n];
         if (constraint < 0) continue;
-        Number* own_rates = entry<Number>(rows.rhs, constraint, world);
-        Number* own_sizes = entry<Number>(rows.size, constraint, world);
-        for (int r = 0; r < 3; ++r) own_rates[r] = rates[r][n];
-        own_sizes[0] = sizes[0][n];
-        own_sizes[1] = sizes[1][n] > sizes[2][n] ? sizes[1][n] : sizes[2][n];
-        if (bounces.before.shape[0] > 0) *entry<Number>(bounces.before, constraint, world) = rate_before[n];
+        Number* own_rhs = entry<Number>(rows.rhs, constraint, world);
+        Number* own_value = entry<Number>(rows.value_before, constraint, world);
+        for (int r = 0; r < 3; ++r) {
+            own_value[r] = part[n] * before[r][n];
+            own_rhs[r] = own_value[r] + changes[r][n];
+        }
+        put_sizes<Number, L>(sizes_before, n, entry<Number>(rows.size_before, constraint, world));
+        put_sizes<Number, L>(sizes, n, entry<Number>(rows.size, constraint, world));
+        if (bounces.before.shape[0] > 0) *entry<Number>(bounces.before, constraint, world) = before[0][n];
     }
 }
 

@@ -7,7 +7,7 @@ namespace backswing::newton::sweeps {
 
 // Data of the sweeps per constraint: see the Python module.
 constexpr int SWEPT = 0;
-constexpr int RHS = 3;
+constexpr int BEFORE = 3;
 constexpr int COMPLIANCE = 6;
 constexpr int BLOCK = 8;
 constexpr int LENGTHS = 17;
@@ -49,13 +49,13 @@ BACKSWING_INLINE void add_block(
 // Set z to the velocities of the swept impulses, in worlds to be swept.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Number>& inverse_mass_array,
-    const Group& shared, const Array<Number>& z_array) {
+    const Array<Number>& z_before_array, const Group& shared, const Array<Number>& z_array) {
     using Pack = backswing::Pack<Number, L>;
-    const Items<Number, L> inverse_mass(inverse_mass_array, group), z(z_array, group);
+    const Items<Number, L> inverse_mass(inverse_mass_array, group), z_before(z_before_array, group), z(z_array, group);
     Mask<Number, L> chosen;
     for (int n = 0; n < L; ++n) chosen[n] = shared.number.data[n] > 0 ? -1 : 0;
     const Pack nothing = 0;
-    for (int k = 0; k < nv; ++k) z[k] = chosen ? nothing : z[k];
+    for (int k = 0; k < nv; ++k) z[k] = chosen ? -z_before[k] : z[k];
     for (int constraint = 0; constraint < count; ++constraint) {
         const Acting<Number, L> rows(shared, constraint, nv);
         const Pack* swept = packs<Number, L>(shared.fields) + constraint * FIELDS + SWEPT;
@@ -95,7 +95,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
         for (int constraint = 0; constraint < count; ++constraint) {
             Pack* own_fields = all_fields + constraint * FIELDS;
             Pack* swept = own_fields + SWEPT;
-            const Pack* rhs = own_fields + RHS;
+            const Pack* value_before = own_fields + BEFORE;
             const Pack* compliance = own_fields + COMPLIANCE;
             const Pack* own = own_fields + BLOCK;
             const Pack* lengths = own_fields + LENGTHS;
@@ -110,7 +110,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
             const int size = rows.size;
             const int* list = rows.list;
             const Pack* entries = rows.entries;
-            Pack r[3] = {rhs[0], rhs[1], rhs[2]};
+            Pack r[3] = {value_before[0], value_before[1], value_before[2]};
             for (int d = 0; d < size; ++d) {
                 const Pack z_here = z[list[d]];
                 for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * z_here;

@@ -80,12 +80,13 @@ BACKSWING_INLINE void take_push(
         residual[rows.list[d]] -= rows.entries[3 * d] * a + rows.entries[3 * d + 1] * b + rows.entries[3 * d + 2] * c;
 }
 
-// Set the residual to D z.
+// Set the residual to D (z + z_before).
 template <typename Number, int L>
 BACKSWING_INLINE void begin_residual(int group, int nv, const Array<Number>& z_array,
-    const Array<Number>& inverse_mass_array, const Array<Number>& residual_array) {
-    const Items<Number, L> z(z_array, group), inverse_mass(inverse_mass_array, group), residual(residual_array, group);
-    for (int k = 0; k < nv; ++k) residual[k] = z[k] / inverse_mass[k];
+    const Array<Number>& z_before_array, const Array<Number>& inverse_mass_array, const Array<Number>& residual_array) {
+    const Items<Number, L> z(z_array, group), z_before(z_before_array, group), inverse_mass(inverse_mass_array, group),
+        residual(residual_array, group);
+    for (int k = 0; k < nv; ++k) residual[k] = (z[k] + z_before[k]) / inverse_mass[k];
 }
 
 // Compute twice the kinetic energy of the momenta that the residual holds.
@@ -230,14 +231,15 @@ BACKSWING_INLINE void solve_systems(
     }
 }
 
-// Set z to the step in worlds that move, to zero in others.
+// Set z to zero in worlds that move, to the z without impulses in others and for prescribed joints.
 template <typename Number, int L>
-BACKSWING_INLINE void start_at(
-    int group, int nv, const Array<int>& moves, const Array<Number>& step_array, const Array<Number>& z_array) {
-    const Items<Number, L> step(step_array, group), z(z_array, group);
+BACKSWING_INLINE void start_at(int group, int nv, Number least_inverse, const Array<int>& moves,
+    const Array<Number>& inverse_mass_array, const Array<Number>& z_before_array, const Array<Number>& z_array) {
+    const Items<Number, L> inverse_mass(inverse_mass_array, group), z_before(z_before_array, group), z(z_array, group);
     const Mask<Number, L> chosen = where<Number, L>(moves);
     const Pack<Number, L> nothing = 0;
-    for (int k = 0; k < nv; ++k) z[k] = chosen ? step[k] : nothing;
+    const Pack<Number, L> least = least_inverse;
+    for (int k = 0; k < nv; ++k) z[k] = (chosen & (inverse_mass[k] > least)) ? nothing : -z_before[k];
 }
 
 // Move z along the step in worlds that move, by the length of each.
@@ -254,12 +256,14 @@ BACKSWING_INLINE void move_by(
 // Compute the slope of kinetic energy along the step at its beginning, and its change over the whole step.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_energies(int group, int nv, const Array<Number>& inverse_mass_array,
-    const Array<Number>& z_array, const Array<Number>& step_array, const Group& shared) {
-    const Items<Number, L> inverse_mass(inverse_mass_array, group), z(z_array, group), step(step_array, group);
+    const Array<Number>& z_array, const Array<Number>& z_before_array, const Array<Number>& step_array,
+    const Group& shared) {
+    const Items<Number, L> inverse_mass(inverse_mass_array, group), z(z_array, group), z_before(z_before_array, group),
+        step(step_array, group);
     Pack<Number, L> begins = 0, grows = 0;
     for (int k = 0; k < nv; ++k) {
         const Pack<Number, L> push = step[k] / inverse_mass[k];
-        begins += push * z[k];
+        begins += push * (z[k] + z_before[k]);
         grows += push * step[k];
     }
     packs<Number, L>(shared.along)[0] = begins;
@@ -312,10 +316,10 @@ BACKSWING_INLINE void keep_system(int group, int nv, bool with_upper, const Grou
 template <typename Number, int L, typename Paths, typename Group>
 BACKSWING_INLINE void initial_guesses(int group, int nv, Number dt, Number least_inverse, const Paths& paths,
     const Array<Number>& qd, const Array<Number>& qdd, const Array<Number>& factor_l_array,
-    const Array<Number>& inverse_mass_array, const Group& shared, const Array<Number>& step_array) {
+    const Array<Number>& inverse_mass_array, const Group& shared, const Array<Number>& z_before_array) {
     using Pack = backswing::Pack<Number, L>;
     const Items<Number, L> factor_l(factor_l_array, group), inverse_mass(inverse_mass_array, group),
-        step(step_array, group);
+        z_before(z_before_array, group);
     Pack* speed = packs<Number, L>(shared.velocity);
     Pack* change = speed + nv;
     side_by_side<Number, L>(qd, group, nv, speed);
@@ -333,7 +337,7 @@ BACKSWING_INLINE void initial_guesses(int group, int nv, Number dt, Number least
             way += l * change[j];
             size += __builtin_elementwise_abs(l) * speed[j];
         }
-        step[k] = -dt * way;
+        z_before[k] = -dt * way;
         total += inverse_mass[k] > least ? size * size / inverse_mass[k] : nothing;
     }
     *packs<Number, L>(shared.scale) = total;

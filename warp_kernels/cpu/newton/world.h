@@ -160,15 +160,15 @@ BACKSWING_INLINE void solve(int begin, int nv, const System& system, const Array
     }
 }
 
-// Set the step of degrees of freedom from `begin` to `end` to the z that keeps the velocity before the time step.
-// Return the scale of rounding: twice the kinetic energy of that velocity and of its change without impulses.
+// Compute z_before of degrees of freedom from `begin` to `end`. Return the scale of rounding: twice the kinetic energy
+// of the velocity before the time step and of its change without impulses.
 template <typename Number, typename Paths>
 BACKSWING_INLINE Number initial_guess(int begin, int end, Number dt, const Array<Number>& qd_array,
     const Array<Number>& qdd_array, const Paths& paths, const Array<Number>& factor_l_array,
-    const Array<Number>& inverse_mass_array, const Array<Number>& step_array, int world) {
+    const Array<Number>& inverse_mass_array, const Array<Number>& z_before_array, int world) {
     const auto qd = row(qd_array, world), qdd = row(qdd_array, world);
     const auto factor_l = column(factor_l_array, world), inverse_mass = column(inverse_mass_array, world),
-               step = column(step_array, world);
+               z_before = column(z_before_array, world);
     const Ancestors path(paths);
     Number total = 0;
     for (int k = begin; k < end; ++k) {
@@ -181,7 +181,7 @@ BACKSWING_INLINE Number initial_guess(int begin, int end, Number dt, const Array
             change += factor * other;
             size += wp::abs(factor) * (wp::abs(qd[above[d]]) + dt * wp::abs(other));
         }
-        step[k] = -dt * change;
+        z_before[k] = -dt * change;
         const Number inverse = inverse_mass[k];
         if (inverse > Number(LEAST_INVERSE)) total += size * size / inverse;
     }

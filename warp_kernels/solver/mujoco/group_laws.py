@@ -22,11 +22,11 @@ from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import warp_types
 
 # As in ``laws.h``. Per-constraint data, [constraint, FIELDS, L]: values, impulses, change of the values along a step,
-# values without impulses; the first row's 1 / R if it has no cone, and its smallest and largest impulse; 1 / R of other
+# values at z = 0; the first row's 1 / R if it has no cone, and its smallest and largest impulse; 1 / R of other
 # rows without a cone; the friction coefficient of a cone, zero without, and two numbers of its own; 1 / R of the other
-# rows, magnitudes of the terms of the values, and the share of the normal impulse from which friction slides, negative
-# if it doesn't.
-VALUE, IMPULSE, SLIP, RHS, FIRST, LOW, HIGH, OTHERS, MU, CONE, STIFFNESS, SIZE, SLIDES = (
+# rows, magnitudes of the terms of the velocities without impulses, the share of the normal impulse from which friction
+# slides, negative if it doesn't, and magnitudes of the terms of the velocities at z = 0.
+VALUE, IMPULSE, SLIP, BEFORE, FIRST, LOW, HIGH, OTHERS, MU, CONE, STIFFNESS, SIZE, SLIDES, SIZE_BEFORE = (
     0,
     3,
     6,
@@ -40,8 +40,9 @@ VALUE, IMPULSE, SLIP, RHS, FIRST, LOW, HIGH, OTHERS, MU, CONE, STIFFNESS, SIZE, 
     19,
     20,
     22,
+    23,
 )
-assert SLIDES < FIELDS
+assert SIZE_BEFORE + 1 < FIELDS
 
 
 @functools.cache
@@ -91,15 +92,17 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
                 if own < 0:
                     continue
                 kind = constraints.kind[own, world]
-                rhs = problem.rhs[own, world]
+                before = problem.value_before[own, world]
                 for c in range(3):
-                    put(i, n, RHS + c, rhs[c], shared)
+                    put(i, n, BEFORE + c, before[c], shared)
                 stiffness = problem.row_stiffness[own, world]
                 bound = problem.bound[own, world]
                 size = problem.size[own, world]
                 put(i, n, STIFFNESS, stiffness[1], shared)
-                put(i, n, SIZE, size[0], shared)
-                put(i, n, SIZE + 1, size[1], shared)
+                size_before = problem.size_before[own, world]
+                for c in range(2):
+                    put(i, n, SIZE + c, size[c], shared)
+                    put(i, n, SIZE_BEFORE + c, size_before[c], shared)
                 put(i, n, SLIDES, scalar(-1.0), shared)
                 if is_contact(kind):
                     put(i, n, SLIDES, scalar(SLIDES_FROM) * bound, shared)
@@ -135,10 +138,8 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         """
 
     @native.func_native()
-    def find_magnitude(count: int, epsilon: scalar, rounding: scalar, shared: Group):
-        """Compute the magnitude like :func:`magnitude` there. rounding: of sums, as a share of the magnitudes of
-        their terms.
-        """
+    def find_magnitudes(count: int, epsilon: scalar, sums: scalar, precision: scalar, shared: Group):
+        """Compute the magnitudes like :func:`magnitudes` there. sums: roundings of a sum."""
 
     @native.func_native()
     def pushes(count: int, n: int, shared: Group) -> bool:
@@ -153,7 +154,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         find_impulses=find_impulses,
         find_slopes=find_slopes,
         find_lengths=find_lengths,
-        find_magnitude=find_magnitude,
+        find_magnitudes=find_magnitudes,
         pushes=pushes,
         keep_impulses=keep_impulses,
     )

@@ -112,8 +112,10 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                 continue
             item = constraints.item[constraint, world]
             reference = resistance_reference[2 * item + kind - SPIN, world]
-            velocity = vec3(reference[0], zero, zero)
-            size = vec3()
+            before = vec3()
+            change = vec3()
+            size_before = vec3()
+            size_change = vec3()
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
@@ -128,14 +130,18 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                     value = f.entries(kind, frame, motions.subspace[k, world], lever)
                     row[at + d, world] = value
-                    velocity += value * (reference[2] * qd[world, k] + options.dt * qdd[world, k])
-                    speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
-                    size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
+                    before += value * qd[world, k]
+                    change += value * (options.dt * qdd[world, k])
+                    size_before += wp.abs(value) * wp.abs(qd[world, k])
+                    size_change += wp.abs(value) * wp.abs(options.dt * qdd[world, k])
                 products.solve_row(row, at, paths, tail, factor_l, world)
-            rows.rhs[constraint, world] = velocity
+            value_before = reference[2] * before + vec3(reference[0], zero, zero)
+            rows.rhs[constraint, world] = value_before + change
             rows.bound[constraint, world] = contact_resistance[item, world][kind - SPIN]
             rows.compliance[constraint, world] = reference[1]
-            rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
+            rows.size[constraint, world] = common.sizes(size_before + size_change)
+            rows.value_before[constraint, world] = value_before
+            rows.size_before[constraint, world] = common.sizes(size_before)
 
     # A separate module, for wp.grad (see warp_kernels.solver.pgs).
     adjoint_module = kernel_module("mujoco_resistance_adjoint", scalar)

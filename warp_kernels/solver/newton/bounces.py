@@ -58,6 +58,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
                     share = one / (problem.row_stiffness[i, world][0] * own[0, 0])
                     value = problem.rhs[i, world]
                     problem.rhs[i, world] = vec3(value[0] * (one + share), value[1], value[2])
+                    problem.value_before[i, world] += vec3(value[0] * share, zero, zero)
             hardening[i, world] = share
 
     @wp.kernel(module=module, enable_backward=False)

@@ -22,6 +22,8 @@ PIVOT_ROUNDINGS = 10.0
 # Rounding of sums over some tens of contacts, in units of one rounding. Smaller in float64, so that central differences
 # of a step don't see the stopping criterion.
 SUMS = {wp.float32: 8.0, wp.float64: 0.5}
+# Rounding of a residual's own sums, in units of one rounding of the momenta in it.
+MOMENTUM_SUMS = 8.0
 # The share of the friction limit from which a contact counts as sliding: rounding leaves sliding friction just below
 # its limit.
 SLIDES_FROM = 0.999

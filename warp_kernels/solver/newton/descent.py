@@ -10,11 +10,21 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact, is_contact
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.newton.constants import PIVOT_ROUNDINGS, SEARCHES, SLIDES_FROM, SLOPE, SUMS, rounding
+from warp_kernels.solver.newton.constants import (
+    MOMENTUM_SUMS,
+    PIVOT_ROUNDINGS,
+    SEARCHES,
+    SLIDES_FROM,
+    SLOPE,
+    SUMS,
+    rounding,
+)
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import LEAST_INVERSE, warp_types
 
 
 @functools.cache
@@ -25,6 +35,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     laws, linear, products = f.laws, f.linear, f.products
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    common, vec2 = row_functions(scalar), warp_types(scalar).vec2
     zero, one = scalar(0.0), scalar(1.0)
     precision = scalar(rounding(scalar))
     singular = scalar(PIVOT_ROUNDINGS * rounding(scalar))
@@ -176,7 +187,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             push = iterate.step[k, world] / problem.inverse_mass[k, world]
-            begins += push * iterate.z[k, world]
+            begins += push * (iterate.z[k, world] + iterate.z_before[k, world])
             grows += push * iterate.step[k, world]
         return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
@@ -190,49 +201,56 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         paths: Paths,
         factor_l: wp.array2d(dtype=scalar),
         inverse_mass: wp.array2d(dtype=scalar),
-        step: wp.array2d(dtype=scalar),
+        z_before: wp.array2d(dtype=scalar),
         world: int,
     ) -> scalar:
-        """Set the step of some degrees of freedom to the z that keeps the velocity before the time step.
+        """Compute ``z_before`` of some degrees of freedom.
 
-        Return the scale of rounding: twice the kinetic energy of that velocity and of its change without impulses.
+        Return the scale of rounding: twice the kinetic energy of the velocity before the time step and of its change
+        without impulses.
         """
 
     @wp.func
-    def magnitude(
+    def magnitudes(
         world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Return the magnitude: the squares of the terms of active rows' values, in the kinetic energy norm.
+        """Return sums over active rows in the kinetic energy norm: the magnitude, of the squares of the terms of their
+        velocities at v*, and that of the squares of what ``precision`` is multiplied by in the rounding of their values
+        at z.
 
         The norm is W = 1 / (epsilon stiffness). An error of a row value changes its impulse by 1 / (epsilon W) times as
         much. Sliding friction depends on its bound instead.
         """
-        total = zero
+        total = vec2()
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             kind = constraints.kind[i, world]
             shares = laws.compliance_shares(kind)
+            value = iterate.value[i, world]
             size = wp.cw_div(problem.size[i, world], shares)
+            rounded = sums * problem.size_before[i, world]
+            rounded = wp.cw_div(rounded + common.sizes(problem.value_before[i, world]) + common.sizes(value), shares)
             impulse = iterate.impulse[i, world]
-            square = zero
-            if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
-                square = size[0] * size[0]
+            square = vec2()
+            if impulse[0] != zero or wp.abs(value[0]) <= precision * rounded[0]:
+                square = vec2(size[0] * size[0], rounded[0] * rounded[0])
                 others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
                 bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
                 if not is_contact(kind) or others < bound * bound:
-                    square += size[1] * size[1]
+                    square += vec2(size[1] * size[1], rounded[1] * rounded[1])
             total += square * laws.tangent_stiffness(kind, problem.row_stiffness[i, world], problem.bound[i, world])
         return epsilon * total
 
     @wp.func
-    def goal(magnitude: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
+    def goal(rounded: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
         """Return the square of a converged residual: the tolerance, or rounding.
 
-        magnitude: see :func:`magnitude`; scale: see :func:`initial_guess`; epsilon: the regularisation.
+        rounded: of the values that the residual is computed from, see :func:`magnitudes`; scale: see
+        :func:`initial_guess`; epsilon: the regularisation.
         """
-        relative = wp.max(tolerance, precision)
-        rounding = sums * precision / epsilon
-        return relative * relative * scale + rounding * rounding * magnitude
+        relative = wp.max(tolerance, scalar(MOMENTUM_SUMS) * precision)
+        rounding = precision / epsilon
+        return relative * relative * scale + rounding * rounding * rounded
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
@@ -254,10 +272,11 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the better initial guess: the step of :func:`initial_guess`, or zero. Return the square of its residual.
+        """Set z to the better initial guess: zero, or the z without impulses, which prescribed joints keep. Return the
+        square of its residual.
 
         Bodies at rest start with their velocity, which is tried first: if impulses balance it to within the momenta of
-        ``scale``, zero is not tried.
+        ``scale``, the velocity without impulses is not tried.
         """
         square = zero
         free = scalar(wp.inf)
@@ -265,9 +284,9 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         attempt = int(0)
         while attempt < 3:
             for n in range(nv):
-                iterate.z[parts.dof_of(n, world, iterate), world] = zero
-            if attempt != 1:
-                move(world, nv, one, iterate)
+                k = parts.dof_of(n, world, iterate)
+                is_prescribed = problem.inverse_mass[k, world] <= scalar(LEAST_INVERSE)
+                iterate.z[k, world] = wp.where(attempt == 1 or is_prescribed, -iterate.z_before[k, world], zero)
             reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
             if attempt == 1:
                 free = reached
@@ -289,7 +308,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         exact_length=exact_length,
         initial_guess=initial_guess,
         pushes=pushes,
-        magnitude=magnitude,
+        magnitudes=magnitudes,
         goal=goal,
         begin=begin,
     )

@@ -108,7 +108,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             products.add_push(i, iterate.sweep_impulse[i, world], world, paths, constraints, problem.row, iterate.z)
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world]
+            iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world] - iterate.z_before[k, world]
 
     @wp.func
     def updated(i: int, world: int, value: vec3, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -149,7 +149,8 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             old = iterate.sweep_impulse[i, world]
             if not every and wp.dot(old, old) == zero:
                 continue
-            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.value_before[i, world]
+            value += products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             value += yielding(iterate.row_compliance[i, world], old)
             new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
@@ -287,7 +288,8 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         """Compute :func:`implied_value` of each constraint."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.value_before[i, world]
+            value += products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             compliance = iterate.row_compliance[i, world]

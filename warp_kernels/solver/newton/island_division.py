@@ -186,7 +186,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """Return whether a constraint between two islands has an impulse at z."""
         kind = constraints.kind[constraint, world]
-        value = problem.rhs[constraint, world]
+        value = problem.value_before[constraint, world]
         value += f.products.row_product(constraint, world, paths, constraints, problem.row, iterate.z)
         bounds = f.impulse_bounds(
             constraint, kind, constraints.item[constraint, world], world, COUPLED, problem, iterate

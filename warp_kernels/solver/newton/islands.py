@@ -4,9 +4,9 @@ Constraints with an impulse at the initial z connect their trees. The islands ar
 memory, and converged ones don't wait for others. Islands that then interact are merged, and solved again from their
 present state. Far from the solution the active set is unknown: there islands are formed by proximity.
 
-An island with a single constraint, such as a ball on the ground, reduces to a 3x3 problem, with z = D^-1 row' impulse
-and the row values r = r* + G impulse, where G = row D^-1 row'. With p the impulse of the constraint for r and P its
-derivative, a step ends at
+An island with a single constraint, such as a ball on the ground, reduces to a 3x3 problem, with z + z_v = D^-1 row'
+impulse and the row values r = r* + G impulse, where r* are those without impulses and G = row D^-1 row'. With p the
+impulse of the constraint for r and P its derivative, a step ends at
 
     (1 - P G) impulse = p + P (r* - r).
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, SINGLE_STEPS, TANGLE
+from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, SINGLE_STEPS, SUMS, TANGLE
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.island_division import division_functions
 from warp_kernels.solver.newton.one_world import one_world_functions, work_struct
@@ -43,7 +43,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     Work = work_struct(scalar)
-    zero, singular = scalar(0.0), descent.singular
+    zero, singular, squared_sums = scalar(0.0), descent.singular, scalar(SUMS[scalar] ** 2)
     identity = wp.constant(mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
 
     @wp.func
@@ -69,7 +69,8 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """Set z to the velocity of the impulse."""
         for n in range(nv):
-            iterate.z[parts.dof_of(n, world, iterate), world] = zero
+            k = parts.dof_of(n, world, iterate)
+            iterate.z[k, world] = -iterate.z_before[k, world]
         products.add_scaled_push(
             i, iterate.impulse[i, world], world, paths, constraints, problem.row, problem.inverse_mass, iterate.z
         )
@@ -99,8 +100,10 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
             target = impulse_at(i, world, work.constraints, work.problem, work.iterate)
             work.iterate.impulse[i, world] = target
             miss = target - impulse
-            magnitude = descent.magnitude(world, 1, work.epsilon, work.constraints, work.problem, work.iterate)
-            if wp.dot(miss, mobility * miss) <= descent.goal(magnitude, work.scale, work.epsilon, work.tolerance):
+            terms = descent.magnitudes(world, 1, work.epsilon, work.constraints, work.problem, work.iterate)
+            if wp.dot(miss, mobility * miss) <= descent.goal(
+                squared_sums * terms[0], work.scale, work.epsilon, work.tolerance
+            ):
                 work.iterate.impulse[i, world] = impulse
                 find_motion(i, world, work.nv, work.paths, work.constraints, work.problem, work.iterate)
                 return wp.max(wp.abs(mobility * (inverse * miss))), step + 1
@@ -192,7 +195,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         for tree in range(islands.scale.shape[0]):
             own_scale = descent.initial_guess(
                 work.trees.tree_dof_start[tree], work.trees.tree_dof_start[tree + 1], dt, qd, qdd, work.paths, factor_l,
-                work.problem.inverse_mass, work.iterate.step, world,
+                work.problem.inverse_mass, work.iterate.z_before, world,
             )  # fmt: skip
             islands.scale[tree, world] = own_scale
             scale += own_scale
@@ -201,8 +204,8 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         if square == zero or not wp.isfinite(square):
             return
         work.epsilon = solution.share_of(world, work)
-        magnitude = whole.magnitude(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
-        far = count > TANGLE and square > scalar(AFAR) * magnitude
+        terms = whole.magnitudes(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
+        far = count > TANGLE and square > scalar(AFAR) * terms[0]
         division.connect(world, count, work.constraints, work.iterate, islands, work.system)
         work.world = world
         before = int(0)

@@ -25,7 +25,7 @@ The first line that fits gives the next mode. "Last but one" means that one syst
 
 | law | outcome | condition | next |
 |---|---|---|---|
-| any | at the beginning | no impulses, not finite, or no more than the goal | DONE |
+| any | at the beginning | no impulses, not finite, or no more than the goal of the momenta alone | DONE |
 | coupled | at the beginning | more than TANGLE constraints, and far from the solution | SWEPT |
 | coupled | at the beginning | | COUPLED |
 | convex | at the beginning | | HELD |
@@ -226,7 +226,7 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call
               ``first_length``;
             - ``move(work, states)``: move z by each ``length``, and find the residual with its square;
-            - ``measure(work)``, ``count_at(n, work)``, ``magnitude(n, work)``, ``step_square(n, work)``;
+            - ``measure(work)``, ``count_at(n, work)``, ``magnitudes(n, work)``, ``step_square(n, work)``;
             - ``prepare(n, work, state)``: make the problem harder or softer, and set bounds of a new round aside;
             - ``end(work, states, solved)``: keep what is known of the worlds that have ended.
     """
@@ -242,8 +242,9 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         state.mode = DONE
         # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square != zero and wp.isfinite(square):
-            magnitude = w.magnitude(n, work)
-            state = decide.first_state(w.count_at(n, work), square, magnitude, w.goal(n, magnitude, work))
+            # An initial guess isn't converged because some rows round coarsely: what it leaves in others would be kicks.
+            terms = w.magnitudes(n, work)
+            state = decide.first_state(w.count_at(n, work), square, terms[0], w.goal(n, zero, work))
         return state
 
     @wp.func(inline=True)
@@ -278,12 +279,12 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             for n in range(width):
                 state = w.state(n, work, states)
                 if state.mode < DONE:
-                    magnitude = w.magnitude(n, work)
-                    came = decide.outcome(state, magnitude)
+                    terms = w.magnitudes(n, work)
+                    came = decide.outcome(state, terms[0])
                     is_rounding = bool(False)
                     if decide.asks_for_rounding(came):
-                        is_rounding = w.step_square(n, work) <= rounded * magnitude
-                    goal = w.goal(n, magnitude, work)
+                        is_rounding = w.step_square(n, work) <= rounded * terms[0]
+                    goal = w.goal(n, terms[1], work)
                     after = decide.next_state(state, came, is_rounding, goal, w.count_at(n, work), iterations - solved)
                     w.prepare(n, work, after)
                     ended += int(after.mode >= DONE)

@@ -148,16 +148,16 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         """Do nothing: the squares of one world are computed on demand."""
 
     @wp.func(inline=True)
-    def magnitude(n: int, work: Work):
-        return descent.magnitude(work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate)
+    def magnitudes(n: int, work: Work):
+        return descent.magnitudes(work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate)
 
     @wp.func(inline=True)
     def step_square(n: int, work: Work):
         return descent.step_square(work.world, work.nv, work.problem, work.iterate)
 
     @wp.func(inline=True)
-    def goal(n: int, magnitude: scalar, work: Work):
-        return descent.goal(magnitude, work.scale, work.epsilon, work.tolerance)
+    def goal(n: int, rounded: scalar, work: Work):
+        return descent.goal(rounded, work.scale, work.epsilon, work.tolerance)
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
@@ -185,7 +185,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             find_steps=find_steps,
             move=move,
             measure=measure,
-            magnitude=magnitude,
+            magnitudes=magnitudes,
             step_square=step_square,
             goal=goal,
             prepare=prepare,
@@ -269,7 +269,7 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         work.count = count
         work.nv = nv
         work.scale = f.descent.initial_guess(
-            0, nv, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.step, world
+            0, nv, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.z_before, world
         )
         square = f.descent.begin(world, count, nv, work.scale, work.paths, work.constraints, work.problem, work.iterate)
         work.epsilon = f.share_of(world, work)

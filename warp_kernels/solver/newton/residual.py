@@ -117,10 +117,12 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         """Compute row values, impulses and residual at z. Return :func:`residual_square`."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
+            moved = iterate.z[k, world] + iterate.z_before[k, world]
+            iterate.residual[k, world] = moved / problem.inverse_mass[k, world]
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            change = products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.value_before[i, world] + change
             iterate.value[i, world] = value
             kind = constraints.kind[i, world]
             if wp.static(paired):
@@ -308,10 +310,12 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         """Compute the residual at z with impulses linearised at the current values, which need not be those at z."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
-            iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
+            moved = iterate.z[k, world] + iterate.z_before[k, world]
+            iterate.residual[k, world] = moved / problem.inverse_mass[k, world]
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            change = products.row_product(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.value_before[i, world] + change
             iterate.slip[i, world] = value - iterate.value[i, world]
             impulse = linear_impulse(i, world, constraints, problem, iterate)
             products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)

@@ -1,18 +1,23 @@
 """Newton's method on the regularised problem of a step, with Coulomb's friction coupled to the normal impulses.
 
-With z = L (v+ - v*) and the row values r = r* + row z, the impulses are functions of the values
+With z = L (v+ - v) and the row values r = r_v + row z, the impulses are functions of the values
 (:mod:`warp_kernels.solver.newton.laws`) and
 
-    D z = row' impulse(r)
+    D (z + z_v) = row' impulse(r)
 
-is solved. For fixed friction bounds this is the minimum of a convex function, which Newton's method with an exact line
-search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is solved by Newton's
-method on the coupled equations, whose matrix is not symmetric with sliding contacts. If that makes no progress, sweeps
-of projected Gauss-Seidel find the sticking and sliding constraints; after several of these, a convex round with the
-bounds of the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with
-contacts and constraints*, 2014, for the convex part). Friction can increase the very normal force that sustains it
-(jamming), and the iteration may then cycle. Then a softer problem, with a larger R, is solved first, in the same way,
-and the iteration continues from its solution.
+is solved. v is the velocity before the step, at which the row values are r_v, and z_v = L (v - v*) with v* the velocity
+without impulses. Measured from v* instead, the solution would be the same, but the row values of bodies at rest would be differences of numbers of the size
+of g h that cancel to R times the impulse. Their rounding, divided by R, would be 1 / eps times that of the impulse.
+Measured from v, nothing cancels at rest.
+
+For fixed friction bounds this is the minimum of a convex function, which Newton's method with an exact line search
+always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is solved by Newton's method
+on the coupled equations, whose matrix is not symmetric with sliding contacts. If that makes no progress, sweeps of
+projected Gauss-Seidel find the sticking and sliding constraints; after several of these, a convex round with the bounds
+of the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts
+and constraints*, 2014, for the convex part). Friction can increase the very normal force that sustains it (jamming),
+and the iteration may then cycle. Then a softer problem, with a larger R, is solved first, in the same way, and the
+iteration continues from its solution.
 
 The initial guess is the velocity of the previous step, or the velocity without impulses, whichever has the smaller
 residual. The solution doesn't depend on it unless it isn't unique, as with bodies wedged between each other.
@@ -33,7 +38,7 @@ from warp_kernels.solver.newton.one_world import solve_kernel
 from warp_kernels.solver.newton.structs import WORLD_HEADERS
 from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -48,6 +53,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     laws, products = law_functions(scalar, friction), product_functions(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     whitening = whitening_functions(scalar)
+    Rows = solver_structs(scalar).Rows
     module = kernel_module(f"newton.{friction}", scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
@@ -63,14 +69,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         regularisation: wp.array2d(dtype=scalar),
         # Data in
         factor_d: wp.array2d(dtype=scalar),
-        compliance: wp.array2d(dtype=scalar),
         anchor_error: wp.array2d(dtype=vec3),
         constraints: Constraints,
         # Data out
         row_stiffness: wp.array2d(dtype=vec2),
         row: wp.array2d(dtype=vec3),
-        rhs: wp.array2d(dtype=vec3),
-        row_size: wp.array2d(dtype=vec2),
+        rows: Rows,
         anchor_frame: wp.array2d(dtype=mat33),
     ):
         """Compute the regularisation. row_stiffness: 1 / R, with R = regularisation times the mean effective inverse mass of the
@@ -93,8 +97,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     factor_d,
                     row,
                     anchor_error,
-                    rhs,
-                    row_size,
+                    rows,
                     anchor_frame,
                 )
                 row_stiffness[i, world] = vec2(moves / epsilon, moves / epsilon)
@@ -103,7 +106,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.compliance_shares(kind)
-            first = compliance[i, world]
+            first = rows.compliance[i, world]
             if first < zero:
                 first = shares[0] * (least - first * (hard - least))
                 if hard <= zero:

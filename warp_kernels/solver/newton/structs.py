@@ -21,15 +21,16 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
     class Problem:
         """Problem of a step's impulses.
 
-        The unknown is z = L (v+ - v*), with M = L' D L and v* the velocity without impulses; rows act on z.
+        The unknown is z = L (v+ - v), with M = L' D L and v the velocity before the step; rows act on z.
 
         Attributes:
             row: rows along both paths, times L^-1 [2 nc max_depth, world].
-            rhs: row values without impulses [nc, world], m/s or rad/s.
+            rhs: row values without impulses, at the velocity v* [nc, world], m/s or rad/s.
+            value_before: row values at z = 0 [nc, world], m/s or rad/s.
             bound: friction coefficient, or largest impulse [nc, world].
             row_stiffness: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
-            size: sum of the magnitudes of the terms of the first row's value, and of the larger of the others [nc,
-                world], m/s or rad/s.
+            size, size_before: sum of the magnitudes of the terms of the first row's velocity, and of the larger of the
+                others, at v* and at v [nc, world], m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
             least_inverse_mass: see :mod:`warp_kernels.constraints.immovable` [nv], 1/kg.
@@ -43,9 +44,11 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
         row: wp.array2d(dtype=t.vec3)
         rhs: wp.array2d(dtype=t.vec3)
+        value_before: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
         row_stiffness: wp.array2d(dtype=t.vec2)
         size: wp.array2d(dtype=t.vec2)
+        size_before: wp.array2d(dtype=t.vec2)
         resistance: wp.array2d(dtype=t.vec2)
         inverse_mass: wp.array2d(dtype=scalar)
         least_inverse_mass: wp.array(dtype=scalar)
@@ -60,7 +63,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             z: the unknown [nv, world].
-            residual: D z minus the impulses' momenta [nv, world].
+            z_before: L (v - v*): minus the z without impulses [nv, world].
+            residual: D (z + z_before) minus the impulses' momenta [nv, world].
             step: the step of Newton's method [nv, world].
             work: the same in elimination order, while the system is solved [nv, world].
             value: of each row at z [nc, world].
@@ -79,6 +83,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         """
 
         z: wp.array2d(dtype=scalar)
+        z_before: wp.array2d(dtype=scalar)
         residual: wp.array2d(dtype=scalar)
         step: wp.array2d(dtype=scalar)
         work: wp.array2d(dtype=scalar)

@@ -37,7 +37,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     geometric = geometric_functions(scalar)
     products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
-    Equalities = solver_structs(scalar).Equalities
+    Equalities, Rows = solver_structs(scalar).Equalities, solver_structs(scalar).Rows
     zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR[scalar])
     whole, nearly = scalar(1.0 + 3.0 * FLOOR[scalar]), scalar(1.001 * FLOOR[scalar])
 
@@ -70,6 +70,15 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         return k * (wp.inverse(own + k * wp.identity(n=3, dtype=scalar)) * error)
 
     @wp.func
+    def sizes_after(frame: mat33, sizes: vec2):
+        """Return bounds of the magnitudes of rows that T multiplies."""
+        size = vec3(sizes[0], sizes[1], sizes[1])
+        most = vec3()
+        for r in range(3):
+            most[r] = wp.dot(wp.abs(frame[r]), size)
+        return common.sizes(most)
+
+    @wp.func
     def whiten(
         constraint: int,
         world: int,
@@ -80,11 +89,10 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
         anchor_error: wp.array2d(dtype=vec3),
-        rhs: wp.array2d(dtype=vec3),
-        size: wp.array2d(dtype=vec2),
+        rows: Rows,
         anchor_frame: wp.array2d(dtype=mat33),
     ):
-        """Multiply rows and right-hand side by T, which becomes their frame. Return one, or zero for an immovable
+        """Multiply rows and their values by T, which becomes their frame. Return one, or zero for an immovable
         point.
         """
         apart = products.apart_mobility(constraint, world, paths, constraints, row, factor_d)
@@ -103,15 +111,11 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
                 at = (2 * constraint + side) * paths.max_depth
                 for d in range(paths.dof_depth[tail] + 1):
                     row[at + d, world] = frame * row[at + d, world]
-        rhs[constraint, world] = frame * (
-            rhs[constraint, world] - left_out(own, epsilon, anchor_error[at_anchor, world])
-        )
-        if size.shape[0] > 0:
-            sizes = size[constraint, world]
-            most = vec3()
-            for r in range(3):
-                most[r] = wp.abs(frame[r, 0]) * sizes[0] + (wp.abs(frame[r, 1]) + wp.abs(frame[r, 2])) * sizes[1]
-            size[constraint, world] = vec2(most[0], wp.max(most[1], most[2]))
+        omitted = left_out(own, epsilon, anchor_error[at_anchor, world])
+        rows.rhs[constraint, world] = frame * (rows.rhs[constraint, world] - omitted)
+        rows.value_before[constraint, world] = frame * (rows.value_before[constraint, world] - omitted)
+        rows.size[constraint, world] = sizes_after(frame, rows.size[constraint, world])
+        rows.size_before[constraint, world] = sizes_after(frame, rows.size_before[constraint, world])
         anchor_frame[at_anchor, world] = frame
         return one
 

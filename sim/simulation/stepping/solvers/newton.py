@@ -57,7 +57,7 @@ class NewtonArrays:
         self.row_stiffness = worlds_last(constraints, t.vec2)
         self.iterate: Any = fill(
             structs.Iterate,
-            **{name: whole(nv, model.scalar) for name in ("z", "residual", "step", "work")},
+            **{name: whole(nv, model.scalar) for name in ("z", "z_before", "residual", "step", "work")},
             **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "sweep_impulse", "step_length")},
             block=worlds_last(constraints, t.mat33),
             row_compliance=worlds_last(constraints, t.vec2),
@@ -145,9 +145,11 @@ class Newton(ConstraintSolver):
             newton_structs(step.scalar).Problem,
             row=rows.row,
             rhs=rows.rhs,
+            value_before=rows.row_value_before,
             bound=rows.bound,
             row_stiffness=self.row_stiffness,
             size=rows.row_size,
+            size_before=rows.row_size_before,
             resistance=step.contact_stage.contact_resistance,
             inverse_mass=step.dynamics.factor_d.worlds,
             least_inverse_mass=rows.least_inverse_mass,

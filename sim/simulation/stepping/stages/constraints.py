@@ -51,7 +51,7 @@ class ConstraintStage(Stage):
         matrix: blocks of the Delassus matrix [coupling, world].
         row: rows of constraints along their paths [entry, world].
         rhs, bound, compliance: right-hand sides, bounds and compliance of rows [constraint, world].
-        row_size: inverse masses of rows, from which their regularisation is computed [constraint, world].
+        row_size, row_size_before, row_value_before: see :class:`warp_kernels.solver.structs.Rows`; no rows for PGS.
         impulse: impulses that the solver finds [constraint, world].
         constraint_overflow: dropped constraints [world].
         least_inverse_mass: lower bound of the inverse mass, by degree of freedom.
@@ -78,7 +78,9 @@ class ConstraintStage(Stage):
         self.row = self._rows_of_worlds(2 * room * step.model.max_depth)
         self.rhs, self.impulse = (step.worlds_last(room, t.vec3) for _ in range(2))
         self.bound, self.compliance = (step.worlds_last(room) for _ in range(2))
-        self.row_size = step.worlds_last(room if step.newton else 0, t.vec2)
+        of_newton = room if step.newton else 0
+        self.row_size, self.row_size_before = (step.worlds_last(of_newton, t.vec2) for _ in range(2))
+        self.row_value_before = step.worlds_last(of_newton, t.vec3)
         self.constraint_overflow: wp.array = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
         least = least_inverse_masses(step.model)
         self.least_inverse_mass: wp.array = wp.array(least, dtype=step.scalar, device=step.device)
@@ -210,8 +212,11 @@ class ConstraintStage(Stage):
         )
 
     def _gathered(self) -> Any:
-        arrays = {"rhs": self.rhs, "bound": self.bound, "compliance": self.compliance, "size": self.row_size}
-        return fill(self._step.structs.Rows, **arrays)
+        return fill(
+            self._step.structs.Rows,
+            **{name: getattr(self, name) for name in ("rhs", "bound", "compliance")},
+            **{name: getattr(self, f"row_{name}") for name in ("size", "size_before", "value_before")},
+        )
 
     def _row_geometry(self, array_of: Callable[[wp.array], wp.array], suffix: str = "") -> Any:
         step = self._step

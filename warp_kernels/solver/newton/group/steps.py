@@ -76,7 +76,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 world = work.group * lanes + n
                 impulse = vec3()
                 if work.shared.waits[n] == 0 and has(i, world, work.constraints):
-                    value = work.problem.rhs[i, world] + get_three(n, work.shared)
+                    value = work.problem.value_before[i, world] + get_three(n, work.shared)
                     work.iterate.value[i, world] = value
                     kind = work.constraints.kind[i, world]
                     item = work.constraints.item[i, world]
@@ -89,7 +89,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     @wp.func
     def find_residuals(work: Work):
         """Compute row values, impulses, the residual and its square at z; the last two are zero for waiting worlds."""
-        together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
+        together.begin_residual(
+            work.group, work.nv, work.iterate.z, work.iterate.z_before, work.problem.inverse_mass, work.iterate.residual
+        )
         if wp.static(by_mujoco):
             side.find_impulses(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
         else:
@@ -158,12 +160,20 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             return descent.pushes(world, constraints.count[world], iterate)
 
     @wp.func
+    def start(work: Work):
+        """Set z to the initial guess of each world."""
+        together.start_at(
+            work.group, work.nv, scalar(LEAST_INVERSE), work.shared.moves, work.problem.inverse_mass,
+            work.iterate.z_before, work.iterate.z,
+        )  # fmt: skip
+
+    @wp.func
     def begin_all(work: Work):
         """Start with the previous velocity, or without impulses, whichever has the smaller residual."""
         for n in range(lanes):
             work.shared.moves[n] = 1
             work.shared.waits[n] = 0
-        together.start_at(work.group, work.nv, work.shared.moves, work.iterate.step, work.iterate.z)
+        start(work)
         find_residuals(work)
         undecided = bool(False)
         for n in range(lanes):
@@ -177,7 +187,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         # Once without impulses, then back if that is worse.
         attempt = int(0)
         while undecided and attempt < 2:
-            together.start_at(work.group, work.nv, work.shared.moves, work.iterate.step, work.iterate.z)
+            start(work)
             find_residuals(work)
             attempt += 1
             undecided = bool(False)
@@ -221,7 +231,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 side.gather_laws(work.group, most, work.constraints, work.problem, work.shared)
             together.initial_guesses(
                 work.group, work.nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, work.problem.inverse_mass,
-                work.shared, work.iterate.step,
+                work.shared, work.iterate.z_before,
             )  # fmt: skip
             begin_all(work)
         return most

@@ -109,7 +109,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             scale: momenta that rounding scales with, see :func:`initial_guess` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
-            magnitude: magnitude of row values, see :func:`magnitude` [L].
+            magnitude: squares of the terms of row values, see :func:`magnitudes` [2, L].
             left: the square of the other initial guess, or before a step of the adjoint [L].
             left_now: residual as the largest velocity, after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].

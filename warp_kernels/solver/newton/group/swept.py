@@ -37,7 +37,9 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     @wp.func
     def linear_residuals(work: Work):
         """Compute the residual, in swept worlds with impulses linearised at the current values. Slips are kept."""
-        together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
+        together.begin_residual(
+            work.group, work.nv, work.iterate.z, work.iterate.z_before, work.problem.inverse_mass, work.iterate.residual
+        )
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
             for n in range(lanes):
@@ -46,7 +48,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 if has(i, world, work.constraints):
                     impulse = work.iterate.impulse[i, world]
                     if work.shared.state[n].mode == SWEPT:
-                        value = work.problem.rhs[i, world] + get_three(n, work.shared)
+                        value = work.problem.value_before[i, world] + get_three(n, work.shared)
                         work.iterate.slip[i, world] = value - work.iterate.value[i, world]
                         impulse = f.linear_impulse(i, world, work.constraints, work.problem, work.iterate)
                 set_three(n, impulse, work.shared)
@@ -79,9 +81,9 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 if has(i, world, work.constraints):
                     compliance = single.compliance_of(work.problem.row_stiffness[i, world])
                     work.iterate.row_compliance[i, world] = compliance
-                    rhs = work.problem.rhs[i, world]
+                    before = work.problem.value_before[i, world]
                     for r in range(3):
-                        work.shared.fields[at + (kept.RHS + r) * lanes + n] = rhs[r]
+                        work.shared.fields[at + (kept.BEFORE + r) * lanes + n] = before[r]
                     work.shared.fields[at + kept.COMPLIANCE * lanes + n] = compliance[0]
                     work.shared.fields[at + (kept.COMPLIANCE + 1) * lanes + n] = compliance[1]
                     work.shared.fields[first_block + n] = compliance[0]
@@ -109,7 +111,10 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     @wp.func
     def sweep_all(work: Work):
         """Sweep worlds ``number`` times; set their values to those that the impulses imply."""
-        sweeps.find_motions(work.group, work.most, work.nv, work.problem.inverse_mass, work.shared, work.iterate.z)
+        sweeps.find_motions(
+            work.group, work.most, work.nv, work.problem.inverse_mass, work.iterate.z_before, work.shared,
+            work.iterate.z,
+        )  # fmt: skip
         sweeps.sweep_constraints(work.group, work.most, work.nv, work.problem.inverse_mass, work.shared, work.iterate.z)
         for i in range(work.most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes
@@ -122,7 +127,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         work.shared.fields[at + lanes + n],
                         work.shared.fields[at + 2 * lanes + n],
                     )
-                    value = work.problem.rhs[i, world] + get_three(n, work.shared)
+                    value = work.problem.value_before[i, world] + get_three(n, work.shared)
                     kind = work.constraints.kind[i, world]
                     item = work.constraints.item[i, world]
                     compliance = work.iterate.row_compliance[i, world]

@@ -47,8 +47,10 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Subtract the momenta of the impulses ``three`` from the residual."""
 
     @native.func_native()
-    def begin_residual(group: int, nv: int, z: of_worlds, inverse_mass: of_worlds, residual: of_worlds):
-        """Set the residual to D z."""
+    def begin_residual(
+        group: int, nv: int, z: of_worlds, z_before: of_worlds, inverse_mass: of_worlds, residual: of_worlds
+    ):
+        """Set the residual to D (z + z_before)."""
 
     @native.func_native()
     def find_square(group: int, nv: int, inverse_mass: of_worlds, residual: of_worlds, shared: Group):
@@ -71,15 +73,31 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Solve the systems for the step."""
 
     @native.func_native()
-    def start_at(group: int, nv: int, moves: ints, step: of_worlds, z: of_worlds):
-        """Set z to the step in worlds that move, to zero in others."""
+    def start_at(
+        group: int,
+        nv: int,
+        least_inverse: scalar,
+        moves: ints,
+        inverse_mass: of_worlds,
+        z_before: of_worlds,
+        z: of_worlds,
+    ):
+        """Set z to zero in worlds that move, to the z without impulses in others and for prescribed joints."""
 
     @native.func_native()
     def move_by(group: int, nv: int, step: of_worlds, shared: Group, z: of_worlds):
         """Move z along the step in worlds that move, by the ``lengths`` of each."""
 
     @native.func_native()
-    def find_energies(group: int, nv: int, inverse_mass: of_worlds, z: of_worlds, step: of_worlds, shared: Group):
+    def find_energies(
+        group: int,
+        nv: int,
+        inverse_mass: of_worlds,
+        z: of_worlds,
+        z_before: of_worlds,
+        step: of_worlds,
+        shared: Group,
+    ):
         """Compute the slope of kinetic energy along the step at its beginning, and its change over the whole step:
         ``along``.
         """
@@ -104,7 +122,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         factor_l: of_worlds,
         inverse_mass: of_worlds,
         shared: Group,
-        step: of_worlds,
+        z_before: of_worlds,
     ):
         """Compute :func:`warp_kernels.solver.newton.descent.initial_guess` for all worlds."""
 

@@ -19,6 +19,7 @@ from warp_kernels.solver.newton.group.structs import KEEPS_ALL, SOLVED, UNSOLVED
 from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.iteration import DONE, SWEPT, decision_functions, iteration_functions
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -32,8 +33,8 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     descent, common = descent_functions(scalar, friction), row_functions(scalar)
     decide = decision_functions(scalar, coupled, in_group=True)
     Work, State = group_structs(scalar).Work, newton_structs(scalar).State
-    zero, singular = scalar(0.0), descent.singular
-    sums = scalar(SUMS[scalar] * rounding(scalar))
+    vec2, zero, singular = warp_types(scalar).vec2, scalar(0.0), descent.singular
+    sums, precision = scalar(SUMS[scalar]), scalar(rounding(scalar))
 
     # Inline: a call copies the descriptions of all arrays.
     @wp.func(inline=True)
@@ -83,7 +84,13 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
                 swept.keep_impulses(work)
         else:
             together.find_energies(
-                work.group, work.nv, work.problem.inverse_mass, work.iterate.z, work.iterate.step, shared
+                work.group,
+                work.nv,
+                work.problem.inverse_mass,
+                work.iterate.z,
+                work.iterate.z_before,
+                work.iterate.step,
+                shared,
             )
             laws.find_lengths(work.group, work.most, work.nv, scalar(SLOPE), work.iterate.step, shared)
         for n in range(lanes):
@@ -113,19 +120,19 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def measure(work: Work):
-        """Compute the magnitude of row values if that is done for all worlds at once."""
+        """Compute the magnitudes of row values if that is done for all worlds at once."""
         if wp.static(not coupled):
-            laws.find_magnitude(work.most, scalar(STIFFEST), sums, work.shared)
+            laws.find_magnitudes(work.most, scalar(STIFFEST), sums, precision, work.shared)
 
     @wp.func(inline=True)
-    def magnitude(n: int, work: Work):
+    def magnitudes(n: int, work: Work):
         if wp.static(coupled):
             world = world_at(n, work)
-            return descent.magnitude(
+            return descent.magnitudes(
                 world, count_at(n, work), epsilon_at(n, work), work.constraints, work.problem, work.iterate
             )
         else:
-            return work.shared.magnitude[n]
+            return vec2(work.shared.magnitude[n], work.shared.magnitude[lanes + n])
 
     @wp.func(inline=True)
     def step_square(n: int, work: Work):
@@ -135,8 +142,8 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             return work.shared.along[lanes + n]
 
     @wp.func(inline=True)
-    def goal(n: int, magnitude: scalar, work: Work):
-        return descent.goal(magnitude, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
+    def goal(n: int, rounded: scalar, work: Work):
+        return descent.goal(rounded, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
@@ -169,7 +176,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             find_steps=find_steps,
             move=move,
             measure=measure,
-            magnitude=magnitude,
+            magnitudes=magnitudes,
             step_square=step_square,
             goal=goal,
             prepare=prepare,
