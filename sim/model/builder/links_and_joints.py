@@ -119,9 +119,9 @@ class LinksAndJoints(WorldSpec):
             friction_softness: softness of the dry friction, under :class:`sim.MujocoContact`.
             kinematic: prescribe the motion of the joint. Its entries of qd are an input of each step, ``kinematic_qd``,
                 or keep the values of the state, whatever forces act; q is integrated from them, as for other joints.
-                The body pushes, lifts and carries others at that velocity. With type "fixed" the body doesn't move within a
-                step, and its pose may differ between worlds (parameter ``joint_placement``), as of MuJoCo's ``mocap``
-                bodies; the link is not merged into its parent.
+                The body pushes, lifts and carries others at that velocity. With type "fixed" the body doesn't move
+                within a step, and its pose may differ between worlds (parameter ``joint_placement``), as of MuJoCo's
+                ``mocap`` bodies; the link is not merged into its parent.
             q0: initial coordinates, one number for a revolute or prismatic joint. Default: zero, clamped to the limits.
 
         Returns:
