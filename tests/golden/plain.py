@@ -177,3 +177,5 @@ register("pgs_unrolled_16", standing, contact=PGS, worlds=16)
 register("pgs_implicit", standing, contact=sim.PgsContact(sweeps=300, adjoint="implicit", tolerance=1e-9))
 register("pgs_warm_start", stack, 4, contact=sim.PgsContact(warm_start=True, cfm=0.05), names=CONTACTS)
 register("pgs_pyramid", shapes, contact=sim.PgsContact(friction="pyramid", sweeps=30))
+for _worlds in (1, 16):
+    register(f"midpoint_{_worlds}", standing, worlds=_worlds, options={"integrator": "midpoint"})
