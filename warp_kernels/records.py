@@ -53,6 +53,7 @@ class Records(StateArrays[Array]):
         left_out: not negative for worlds without gradients [num_worlds].
         state_rows: derivatives of a single step, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
             ``control_rows``.
+        active: equality constraints that are on in each step [steps, num_worlds, n].
     """
 
     q_between: Array | None = None
@@ -81,6 +82,7 @@ class Records(StateArrays[Array]):
     state_rows: Array | None = None
     tau_rows: Array | None = None
     control_rows: Array | None = None
+    active: Array | None = None
 
 
 STATE = tuple(each.name for each in fields(StateArrays))

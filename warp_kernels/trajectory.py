@@ -34,6 +34,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         tau: wp.array3d(dtype=scalar),
         control: wp.array3d(dtype=scalar),
         kinematic_qd: wp.array3d(dtype=scalar),
+        active: wp.array3d(dtype=scalar),
         impulses: wp.array3d(dtype=scalar),
         # Data out
         fingerprints: wp.array(dtype=wp.uint64),
@@ -46,6 +47,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         found = hashed(found, tau, world)
         found = hashed(found, control, world)
         found = hashed(found, kinematic_qd, world)
+        found = hashed(found, active, world)
         fingerprints[world] = hashed(found, impulses, world)
 
     @wp.kernel(module=module, enable_backward=False)

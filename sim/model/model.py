@@ -364,6 +364,11 @@ class Model:
         return "anchor_active" in self.parameters
 
     @property
+    def switch_names(self) -> tuple[str, ...]:
+        """Return the points, welds and coupled joints in the order of the input ``active``; empty if none switches."""
+        return (*self.equalities.anchor_names, *self.equalities.coupling_names) if self.switches else ()
+
+    @property
     def moving_surfaces(self) -> bool:
         """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
         return "surface_velocity" in self.parameters

@@ -24,6 +24,7 @@ def unguarded_rollout(
     control: ArrayLike | None,
     checkpoint_interval: int = 1,
     kinematic_qd: ArrayLike | None = None,
+    active: ArrayLike | None = None,
 ) -> Trajectory:
     """Return a trajectory as :meth:`sim.Simulator.rollout`, for callers that don't change its arrays."""
     engine = simulator.engine
@@ -31,12 +32,16 @@ def unguarded_rollout(
     tau = engine.batches.of_steps(tau, model.nv, "tau", steps)
     control = engine.batches.of_steps(control, model.nu, "control", steps)
     kinematic_qd = engine.batches.of_steps(kinematic_qd, model.nk, "kinematic_qd", steps)
-    for name, given in (("tau", tau), ("control", control), ("kinematic_qd", kinematic_qd)):
+    active = engine.batches.of_steps(active, len(model.switch_names), "active", steps)
+    inputs = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd, "active": active}
+    for name, given in inputs.items():
         if given is not None:
             if steps not in (None, given.shape[0]):
                 raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
             steps = given.shape[0]
-    recording = run_steps(engine, first, tau, control, steps, checkpoint_interval, kinematic_qd=kinematic_qd)
+    recording = run_steps(
+        engine, first, tau, control, steps, checkpoint_interval, kinematic_qd=kinematic_qd, active=active
+    )
     trajectory = Trajectory.of(recording, simulator)
     _record_on_tape(trajectory, first, (tau, control, kinematic_qd))
     return trajectory

@@ -217,6 +217,7 @@ class Simulator:
         control: ArrayLike | None = None,
         *,
         kinematic_qd: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> State:
         """Advance all worlds by one step.
 
@@ -228,6 +229,8 @@ class Simulator:
                 Default: zeros.
             kinematic_qd: velocities of the kinematic joints during the step [num_worlds, nk] or [nk], in the order of
                 ``model.kinematic_dofs``. Default: those of the state.
+            active: points, welds and couplings that are on during the step, 1 or 0 [num_worlds, n] or [n], in the order
+                of ``model.switch_names``. Default: those of the parameters, see :func:`sim.attach`.
 
         Returns:
             the state after the step, in new arrays. On an active :class:`wp.Tape` the step is recorded.
@@ -236,8 +239,9 @@ class Simulator:
             of_step = self.engine.batches.of_one_step
             tau, control = of_step(tau, self.model.nv, "tau"), of_step(control, self.model.nu, "control")
             led = of_step(kinematic_qd, self.model.nk, "kinematic_qd")
-            return unguarded_rollout(self, state, tau, 1, control, kinematic_qd=led).final_state
-        records = self._one_step(state, tau, control, kinematic_qd).records
+            on = of_step(active, len(self.model.switch_names), "active")
+            return unguarded_rollout(self, state, tau, 1, control, kinematic_qd=led, active=on).final_state
+        records = self._one_step(state, tau, control, kinematic_qd, active).records
         warm = None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
@@ -252,6 +256,7 @@ class Simulator:
         control: ArrayLike | None = None,
         *,
         kinematic_qd: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> Contacts:
         """Return the contacts of the step that begins at a state, with their forces.
 
@@ -263,6 +268,7 @@ class Simulator:
             tau: joint forces, as for :meth:`step`.
             control: inputs of the actuators, as for :meth:`step`.
             kinematic_qd: velocities of the kinematic joints, as for :meth:`step`.
+            active: points, welds and couplings that are on, as for :meth:`step`.
 
         Returns:
             the contacts of all worlds, in the world frame, as copies on the host.
@@ -282,7 +288,7 @@ class Simulator:
             (4, 19.62)
         """
         with paused_tape():
-            recording = self._one_step(state, tau, control, kinematic_qd)
+            recording = self._one_step(state, tau, control, kinematic_qd, active)
             for shard in self.engine.shards:
                 shard.step.show_contacts()
             del recording  # its arrays are in use up to here
@@ -346,6 +352,7 @@ class Simulator:
         control: ArrayLike | None = None,
         checkpoint_interval: int = 1,
         kinematic_qd: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> Trajectory:
         """Advance all worlds by many steps, and record their states.
 
@@ -362,6 +369,9 @@ class Simulator:
             kinematic_qd: velocities of the kinematic joints during each step [steps, num_worlds, nk], [steps, nk] or
                 [nk], in the order of ``model.kinematic_dofs``; :func:`sim.velocities_along` finds those of a path.
                 Default: those of the state, throughout.
+            active: points, welds and couplings that are on during each step, 1 or 0 [steps, num_worlds, n], [steps, n]
+                or [n], in the order of ``model.switch_names``. Default: those of the parameters, see
+                :func:`sim.attach`.
 
         Returns:
             the trajectory, with steps + 1 states or those of its ``stored_steps``. On an active :class:`wp.Tape` the
@@ -371,7 +381,7 @@ class Simulator:
             ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
-        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval, kinematic_qd)
+        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval, kinematic_qd, active)
         trajectory.remember()
         return trajectory
 
@@ -450,14 +460,20 @@ class Simulator:
         return self.engine.reports.bad_worlds()
 
     def _one_step(
-        self, state: State, tau: ArrayLike | None, control: ArrayLike | None, kinematic_qd: ArrayLike | None
+        self,
+        state: State,
+        tau: ArrayLike | None,
+        control: ArrayLike | None,
+        kinematic_qd: ArrayLike | None,
+        active: ArrayLike | None,
     ) -> Recording:
         """Take a step that isn't recorded on a tape, with inputs that have no dimension of steps."""
         first, rows_of = first_state(self.engine, state), self.engine.batches.rows_of_worlds
         forces = None if tau is None else rows_of(tau, self.model.nv, "tau")
         inputs = None if control is None else rows_of(control, self.model.nu, "control")
         led = None if kinematic_qd is None else rows_of(kinematic_qd, self.model.nk, "kinematic_qd")
-        return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1, kinematic_qd=led)
+        on = None if active is None else rows_of(active, len(self.model.switch_names), "active")
+        return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1, kinematic_qd=led, active=on)
 
     # Type checkers would accept any name.
     if not TYPE_CHECKING:

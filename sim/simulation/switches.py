@@ -23,8 +23,8 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
     that of the first one is. The offset of coupled joints becomes that of their coordinates. To switch a constraint on
     as it was, set the parameter ``anchor_active`` or ``coupling_active`` instead.
 
-    These are parameters of the simulator, which the next steps and rollouts use; each trajectory keeps its own. For
-    switches within a motion, roll it out in parts. ``state`` is copied to the host.
+    These are parameters of the simulator, which the next steps and rollouts use; each trajectory keeps its own.
+    ``active`` of :meth:`sim.Simulator.rollout` switches constraints within a rollout. ``state`` is copied to the host.
 
     Args:
         simulator: its model has constraints that switch, see :meth:`sim.ModelBuilder.add_weld_constraint`.

@@ -26,7 +26,19 @@ from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 
 # Arrays of a trajectory that have the same name as a record.
-RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved", "kinematic_qd")
+RECORDED = (
+    "q",
+    "qd",
+    "tau",
+    "control",
+    "bad_state",
+    "contact_force",
+    "act",
+    "stages",
+    "solved",
+    "kinematic_qd",
+    "active",
+)
 
 
 class SimulatorLike(Protocol):
@@ -58,6 +70,7 @@ class SimulatorLike(Protocol):
         control: ArrayLike | None = None,
         *,
         kinematic_qd: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> Contacts:
         """See :meth:`sim.Simulator.contacts`."""
 
@@ -98,6 +111,7 @@ class Trajectory:
         solved: velocities solved by MuJoCo's law in each step, before the integrator derives the next state from them
             [steps, num_worlds, nv]; None unless requested.
         kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk]; None if they kept those of the state.
+        active: equality constraints that are on in each step [steps, num_worlds, n]; None if the parameters say so.
         parameters: values of all parameters during the rollout, which :meth:`backward` uses.
 
     Example:
@@ -127,6 +141,7 @@ class Trajectory:
         stages: wp.array | None = None,
         solved: wp.array | None = None,
         kinematic_qd: wp.array | None = None,
+        active: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -142,6 +157,7 @@ class Trajectory:
         self.stages = stages
         self.solved = solved
         self.kinematic_qd = kinematic_qd
+        self.active = active
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
 
@@ -153,7 +169,15 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        outputs = (self.bad_state, self.contact_force, self.act, self.stages, self.solved, self.kinematic_qd)
+        outputs = (
+            self.bad_state,
+            self.contact_force,
+            self.act,
+            self.stages,
+            self.solved,
+            self.kinematic_qd,
+            self.active,
+        )
         arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
@@ -303,9 +327,9 @@ class Trajectory:
     def remember(self) -> None:
         """Copy the inputs, which belong to the caller, and make :meth:`backward` detect states that were changed."""
         if self._fingerprint is None:
-            self.tau, self.control, self.kinematic_qd = (
+            self.tau, self.control, self.kinematic_qd, self.active = (
                 None if given is None else wp.clone(given, requires_grad=False)
-                for given in (self.tau, self.control, self.kinematic_qd)
+                for given in (self.tau, self.control, self.kinematic_qd, self.active)
             )
             self._fingerprint = self._fingerprint_now()
 
@@ -313,7 +337,7 @@ class Trajectory:
         """Return the hash of each world [num_worlds] on the device; reading it would wait for the rollout."""
         device = self.q.device
         found: wp.array = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
-        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control", "kinematic_qd")}
+        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control", "kinematic_qd", "active")}
         impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
         launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)

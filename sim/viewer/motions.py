@@ -105,8 +105,9 @@ class Rollout(Coordinates):
         if number >= self._trajectory.steps:
             return None
         given = self._trajectory
-        tau, control, led = (None if a is None else a[number] for a in (given.tau, given.control, given.kinematic_qd))
-        return given.simulator.contacts(given.state(number), tau, control, kinematic_qd=led)
+        inputs = (given.tau, given.control, given.kinematic_qd, given.active)
+        tau, control, led, active = (None if a is None else a[number] for a in inputs)
+        return given.simulator.contacts(given.state(number), tau, control, kinematic_qd=led, active=active)
 
 
 class Live:

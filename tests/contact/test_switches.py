@@ -157,3 +157,34 @@ def test_errors():
         sim.detach(simulator, "suction", worlds=[5])
     with raises_naming("constraint 'a'", "active", "True, False or None"):
         sim.ModelBuilder().add_point_constraint("a", "world", "b", active=1)
+
+
+def test_an_input_of_each_step():
+    """Over a rollout as in steps with parameters; the trajectory keeps it for the backward pass."""
+    model, steps = lifted(), 9
+    active = np.zeros((steps, 2, 1))
+    active[:4, 0], active[3:7, 1] = 1.0, 1.0
+    simulator = sim.Simulator(model, DT, 2, "cpu")
+    tau = holding(model, 2, steps)
+    whole = simulator.rollout(simulator.initial_state(), tau, active=active, checkpoint_interval=3)
+    state = simulator.initial_state()
+    for step in range(steps):
+        if step % 2:
+            simulator.parameters["anchor_active"] = active[step]
+        state = simulator.step(state, tau[step], active=None if step % 2 else active[step])
+    np.testing.assert_array_equal(whole.final_state.q.numpy(), state.q.numpy())
+    assert np.ptp(state.q.numpy()[:, 3]) > 1e-3
+    once = simulator.rollout(simulator.initial_state(), tau, active=active)
+    bars = np.ones((2, model.nq)), np.ones((2, model.nv))
+    simulator.parameters["anchor_active"] = 0.0
+    found = [each.backward(*bars, ["mass"]) for each in (whole, once)]
+    np.testing.assert_array_equal(found[0].tau.numpy(), found[1].tau.numpy())
+    change = np.zeros_like(tau)
+    change[1, :, 0] = 1e-4
+    ends = [
+        simulator.rollout(simulator.initial_state(), tau + sign * change, active=active).final_state for sign in (1, -1)
+    ]
+    rises = [(each.q.numpy().sum(axis=1) + each.qd.numpy().sum(axis=1)) for each in ends]
+    np.testing.assert_allclose(found[0].tau.numpy()[1, :, 0], (rises[0] - rises[1]) / 2e-4, rtol=1e-6)
+    with raises_naming("active has shape", "expected"):
+        simulator.rollout(simulator.initial_state(), tau, active=np.ones((steps, 2, 3)))

@@ -157,11 +157,11 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
-    def is_off(active: wp.array2d(dtype=scalar), item: int, world: int):
-        """Return whether a constraint is switched off; active: no rows if none switches."""
-        if active.shape[0] == 0:
+    def is_off(switch_on: wp.array2d(dtype=int), number: int, world: int):
+        """Return whether an equality constraint is switched off; switch_on: no rows if none switches."""
+        if switch_on.shape[0] == 0:
             return False
-        return active[wp.min(world, active.shape[0] - 1), item] < scalar(0.5)
+        return switch_on[number, world] == 0
 
     @wp.kernel(module=module, enable_backward=False)
     def list_constraints(
@@ -175,10 +175,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         pair_b: wp.array(dtype=int),
         trees: TreeDofs,
         pyramids_resist: int,
-        # Parameters
-        anchor_active: wp.array2d(dtype=scalar),
-        coupling_active: wp.array2d(dtype=scalar),
         # Data in
+        switch_on: wp.array2d(dtype=int),
         inputs: RowInputs,
         qdd: wp.array2d(dtype=scalar),
         contact_count: wp.array(dtype=int),
@@ -259,7 +257,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
                 count += 1
         for i in range(constrained.coupling_dof.shape[0]):
-            if is_off(coupling_active, i, world):
+            if is_off(switch_on, constrained.anchor_link_a.shape[0] + i, world):
                 continue
             constraints.kind[count, world] = COUPLING
             constraints.item[count, world] = i
@@ -267,7 +265,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             constraints.tail[2 * count + 1, world] = constrained.coupling_dof[i]
             count += 1
         for i in range(constrained.anchor_link_a.shape[0]):
-            if is_off(anchor_active, i, world):
+            if is_off(switch_on, i, world):
                 continue
             for part in range(1 + constrained.anchor_welded[i]):
                 link_constraint(

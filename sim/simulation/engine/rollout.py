@@ -36,6 +36,7 @@ def run_steps(
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
+    active: AnyArray | None = None,
 ) -> Recording:
     """Take steps, with arrays of the right shapes that nobody else writes to.
 
@@ -51,6 +52,7 @@ def run_steps(
         keeps_solved: whether to store ``solved`` of the trajectory, for models with sensors of accelerations under
             MuJoCo's law.
         kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk], or None for those of the state.
+        active: equality constraints that are on [steps, num_worlds, n], or None for those of the parameters.
 
     Raises:
         ModelError: for numbers of steps that are not whole.
@@ -65,7 +67,7 @@ def run_steps(
             f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
         )
     length = int(steps), int(checkpoint_interval)
-    return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd)
+    return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd, active)
 
 
 def run_rollout(
@@ -78,6 +80,7 @@ def run_rollout(
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
+    active: AnyArray | None = None,
 ) -> Recording:
     """Run steps as :func:`run_steps`, with checked numbers of steps; one step's inputs may have no dimension of
     steps.
@@ -93,7 +96,7 @@ def run_rollout(
     given = [array for array in state_arrays(first) if array is not None]
     require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
     records = begun_with(first, rows)
-    records.tau, records.control, records.kinematic_qd = tau, control, kinematic_qd
+    records.tau, records.control, records.kinematic_qd, records.active = tau, control, kinematic_qd, active
     engine.parameters.spoil_worlds(records.q)
     with paused_tape():
         for shard in engine.shards:

@@ -18,6 +18,7 @@ from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
 from warp_kernels.solver.newton.group.structs import side_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
+from warp_kernels.switches import switch_kernels
 
 # Fields of the kernels' struct, with the parameters that they hold.
 LIMITS = {
@@ -45,6 +46,7 @@ class ConstraintStage(Stage):
         constrained, trees: structs of all that constraints can act on.
         cone_link, cone_kind: of limits of spherical joints.
         constraints: struct of the listed constraints.
+        switch_on: 1 for each point, weld and coupling that is on [constraint, world]; no rows if none switches.
         max_incidences, max_couplings: maximum number of pairs of a constraint and a tree, and of two constraints. The
             latter is zero for solvers that don't use the Delassus matrix.
         couplings: struct of the constraints that act on each other.
@@ -73,6 +75,7 @@ class ConstraintStage(Stage):
         self.cone_link, self.cone_kind = (step.integers(column) for column in step.layout.cones.T)
         self.max_incidences, self.max_couplings = self._most_couplings()
         self.constraints: Any = self._empty_constraints()
+        self.switch_on = step.worlds_last(len(step.model.switch_names), wp.int32)
         self.couplings: Any = self._empty_couplings()
         self.matrix = step.worlds_last(self.max_couplings, t.mat33)
         self.row = self._rows_of_worlds(2 * room * step.model.max_depth)
@@ -108,8 +111,9 @@ class ConstraintStage(Stage):
         step = self._step
         if not step.max_constraints:
             return
-        switches: dict[str, Any] = step.device_model.parameter_arrays("anchor_active", "coupling_active")
-        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds, **switches)
+        if self.switch_on.shape[0]:
+            step.launch(switch_kernels(step.scalar).read_switches, step.num_worlds)
+        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds)
         if self.max_couplings:
             step.launch(delassus_kernels(step.scalar).list_couplings, step.num_worlds)
         if step.solver.rows_by_groups:
