@@ -50,6 +50,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "checkpoint_rows": ("types",),
     "prescribed": ("checkpoint_rows", "types"),
     "records": (),
+    "switches": ("checkpoint_rows", "records", "types"),
     "checkpoint": ("solver.structs", "checkpoint_rows", "records", "constraints.kinds", "prescribed"),
     "contact_adjoints": ("solver.structs", "variants"),
     "trajectory": ("types",),

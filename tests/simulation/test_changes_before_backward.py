@@ -83,7 +83,7 @@ def fingerprint(values: np.ndarray, device: str) -> int:
     scalar = wp.dtype_from_numpy(values.dtype)
     array: wp.array = wp.array(values[:, None], dtype=scalar, device=device)
     found: wp.array = wp.empty(1, dtype=wp.uint64, device=device)
-    none = dict.fromkeys(("qd", "act", "tau", "control", "impulses"))
+    none = dict.fromkeys(("qd", "act", "tau", "control", "kinematic_qd", "active", "impulses"))
     launch(trajectory_kernels(scalar).fingerprint, 1, none, q=array, fingerprints=found, device=device)
     return int(found.numpy()[0])
 
