@@ -173,6 +173,23 @@ def test_what_a_wall_is_through_leaves_on_the_side_of_its_centre(kind):
     assert (end[:, 0] < -0.0095).mean() > 0.9
 
 
+@pytest.mark.parametrize("kind", ["disc", "ellipsoid", "cylinder", "stick"])
+def test_what_spins_with_a_wall_through_it_leaves(kind):
+    """Bodies whose ends are further through the plate than their balls reach; random orientations and spins."""
+    simulator, q, qd = shots(kind, worlds=60, speed=1e-9, spin=30.0)
+    q[:, 0] = np.random.default_rng(1).uniform(-0.035, -0.015, len(q))
+    end = simulator.rollout(simulator.state(q, qd), steps=400).final_state.q.numpy()
+    axes = Rotation.from_quat(end[:, 3:]).as_matrix()[:, 0]
+    size = [*BODIES[kind][1].values()]
+    if kind == "ellipsoid":
+        extent = np.linalg.norm(axes * size[0], axis=1)
+    elif kind == "stick":
+        extent = np.abs(axes) @ size[0]
+    else:
+        extent = np.linalg.norm(axes[:, :2], axis=1) * size[0] + np.abs(axes[:, 2]) * size[1]
+    assert (end[:, 0] + extent).max() < 1e-3
+
+
 def test_only_free_bodies_and_meshes_have_stops():
     def stops_of(contact: sim.ContactMethod, mesh: bool) -> object:
         builder = sim.ModelBuilder()

@@ -105,7 +105,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     behind = True
         if not behind:
             return features, wall
-        before = mesh_balls.wall_before(data, field, centre, radius)
+        before = mesh_balls.wall_before(data, field, centre, bounds.ball_radius(geometries, a, size_a))
         if before >= 0:
             for k in range(4):
                 if features[k] >= 0:

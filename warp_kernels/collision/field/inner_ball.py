@@ -2,7 +2,8 @@
 
 A mesh has no inside that would push a body back. If a wall is through a body, contacts behind the wall would push the body out on the far
 side. So triangles that have the centre of the inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) behind them are dropped if the
-nearest triangle faces the other way and has the centre in front. The ball touches the plane of that triangle instead.
+nearest triangle within the body's bounding ball faces the other way and has the centre in front. The inner ball touches the plane of
+that triangle instead.
 """
 
 import functools
@@ -11,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.broad_phase import bounding_functions
 from warp_kernels.collision.field.grid import KINDS, UPPER_TRIANGLE
 from warp_kernels.collision.field.ground.triangles import triangle_functions
 from warp_kernels.collision.structs import collision_structs
@@ -19,7 +21,8 @@ from warp_kernels.types import warp_types
 
 # Feature id of such a contact: this minus the index of the triangle; -1 is none.
 FIRST_BALL = -2
-# Radius of the ball in this contact, in radii of the inner ball: ends of long bodies are further through the wall.
+# Radius of the ball in this contact, in radii of the inner ball: ends of long bodies are further through the wall. If the wall is
+# beyond it, it is that of the bounding ball.
 SCALE = 2.0
 # Penetration, in radii of the inner ball, up to which no wall counts as through a body.
 SHALLOW = 0.0005
@@ -31,6 +34,7 @@ def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     balls = inner_ball_functions(scalar)
+    bounds = bounding_functions(scalar)
     mesh = triangle_functions(scalar)
     Field = mesh.Field
     structs = collision_structs(scalar)
@@ -60,9 +64,9 @@ def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
         return wp.dot(normal, centre - point) < zero
 
     @wp.func
-    def wall_before(data: Triangles, field: Field, centre: vec3, radius: scalar):
-        """Return the triangle nearest to a point in front of it, -1 where none is within the ball."""
-        triangle = mesh.triangle_at(data, field, centre, scalar(SCALE) * radius)
+    def wall_before(data: Triangles, field: Field, centre: vec3, distance: scalar):
+        """Return the triangle nearest to a point in front of it, -1 where none is within a distance."""
+        triangle = mesh.triangle_at(data, field, centre, distance)
         if triangle >= 0:
             triangle = triangle // KINDS
             normal, point = plane_of(data, field, triangle)
@@ -89,7 +93,10 @@ def mesh_ball_functions(scalar: Any) -> SimpleNamespace:
         centre = centre_in_mesh(geometries, packed, a, size_a, pose_a, pose_b)
         upward, on_plane = plane_of(data, field, FIRST_BALL - feature)
         radius = scalar(SCALE) * balls.ball_radius(geometries, packed, a, size_a)
-        distance = wp.dot(upward, centre - on_plane) - radius
+        height = wp.dot(upward, centre - on_plane)
+        if height > radius:
+            radius = bounds.ball_radius(geometries, a, size_a)
+        distance = height - radius
         point = wp.transform_point(pose_b, centre - (radius + half * distance) * upward)
         return distance, point, -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
 
