@@ -38,6 +38,8 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
     count = 1 if PARAMETERS[name].per == "world" else model.counts[PARAMETERS[name].per]
     if name == "stiffness":
         return np.asarray(model.dof_q < 0)
+    if name == "friction_across":
+        return np.array([geometry.friction_direction is None for geometry in model.geometries], dtype=bool)
     gain = name.removeprefix("actuator_")
     if gain != name and gain in ACTUATOR_GAINS:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])

@@ -80,6 +80,9 @@ class Geometry:
             inverse mass scales the softness.
         friction_rule, contact_priority: rule that combines the friction of a pair, see
             :meth:`sim.ModelBuilder.add_geometry`.
+        friction_direction: unit vector in its frame along which its friction is ``friction``, and across which it is
+            ``friction_across``; None for the same friction in all directions.
+        friction_angle: angle by which that direction is turned about the outward normal of a contact [rad].
     """
 
     name: str
@@ -101,6 +104,8 @@ class Geometry:
     contact_margin: float = 0.0
     contact_gap: float = 0.0
     weighed_at: tuple[float, ...] = (0.0, 0.0, 0.0)
+    friction_direction: tuple[float, ...] | None = None
+    friction_angle: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,11 @@ class PairFriction:
     Attributes:
         a: index of one geometry.
         b: index of the other; a < b.
-        friction: Coulomb friction.
+        friction: Coulomb friction, along the first tangent if it differs.
         torsional_friction: moment about the normal per normal force [m].
-        rolling_friction: moment about the tangents per normal force [m].
+        rolling_friction: moment about the tangents per normal force [m], about the first one if it differs.
+        friction_across: Coulomb friction along the second tangent.
+        rolling_friction_across: moment about the second tangent per normal force [m].
     """
 
     a: int
@@ -120,6 +127,13 @@ class PairFriction:
     friction: float
     torsional_friction: float
     rolling_friction: float
+    friction_across: float
+    rolling_friction_across: float
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Return whether both tangents have the same friction."""
+        return self.friction == self.friction_across and self.rolling_friction == self.rolling_friction_across
 
 
 @dataclass(frozen=True)

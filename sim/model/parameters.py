@@ -69,6 +69,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "height": ParameterSpec("height", (), "m", "heights of the heightfields, before their scale"),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product, or by its rule"),
+    "friction_across": ParameterSpec(
+        "geometry", (), "-", "friction across the direction of a geometry that has one, where ``friction`` is along it"
+    ),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "torsional_friction": ParameterSpec(
         "geometry", (), "m", "moment about the normal per normal force; pair: the sum; zero: no row, no gradient"
@@ -191,10 +194,10 @@ PARAMETERS: dict[str, ParameterSpec] = {
 
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
-    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density", "medium_viscosity",
-    "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_friction_loss",
-    "tendon_limit_margin", "anchor_active", "coupling_active",
+    "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
+    "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density",
+    "medium_viscosity", "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature",
+    "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",

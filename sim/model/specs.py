@@ -91,6 +91,7 @@ class GeometrySpec:
     link: str
     geometry: Geometry
     friction: float
+    friction_across: float
     restitution: float
     torsional_friction: float
     rolling_friction: float
@@ -183,7 +184,7 @@ class WorldSpec:
         excluded: pairs of links that never collide.
         excluded_groups: groups of links of which no two collide.
         excluded_geometries: pairs of geometries that never collide.
-        pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
+        pair_frictions: friction of pairs of geometries, in the order of :class:`sim.model.model.PairFriction`.
         pair_softness: softness, margin and gap of pairs of geometries.
         sensors: sensors by name.
         medium: medium around all links, or None.
@@ -208,7 +209,7 @@ class WorldSpec:
     excluded: set[frozenset[str]] = field(default_factory=set)
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
-    pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
+    pair_frictions: dict[frozenset[str], tuple[float, float, float, float, float]] = field(default_factory=dict)
     pair_softness: dict[frozenset[str], tuple[Softness, float, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     medium: Medium | None = None

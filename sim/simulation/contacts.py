@@ -92,14 +92,14 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     ]
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
     spin = solved.constraints(TORSION)
-    torque[solved.item[spin], spin[1]] = solved.average(*spin)
+    torque[solved.item[spin], spin[1]] = solved.average(TORSION, *spin)
     force = np.zeros_like(torque)
-    force[slot, world] = solved.average(constraint, world)
+    force[slot, world] = solved.average(CONTACT, constraint, world)
     for kind, axes in ((SPIN, (0, 0)), (ROLL, (1, 2))):
         found = solved.constraints(kind)
         at = solved.item[found], found[1]
         impulse = solved.impulse[found].astype(np.float64)
-        frame = solved.frame[at].astype(np.float64) / float(step.dt)
+        frame = solved.frames_of(kind, *at).astype(np.float64) / float(step.dt)
         force[at] += impulse[:, :1] * frame[:, 0]
         for part, axis in enumerate(axes, start=1):
             torque[at] += impulse[:, part : part + 1] * frame[:, axis]
@@ -170,7 +170,8 @@ class _Solved:
     Attributes:
         item: index of each constraint within its kind, such as its contact [constraints, num_worlds].
         impulse: impulses of the constraints [constraints, num_worlds, 3].
-        frame: frames of the contacts, in rows [contacts, num_worlds, 3, 3].
+        frame: frames of the contacts, in rows [contacts, num_worlds, 3, 3], those of rolling friction after the
+            others.
     """
 
     def __init__(self, step: Step):
@@ -186,14 +187,18 @@ class _Solved:
         self._kinds = np.where(
             np.arange(len(kinds))[:, None] < step.constraint_stage.constraints.count.numpy(), kinds, -1
         )
-        self._dt = float(step.dt)
+        self._dt, self._max_contacts = float(step.dt), step.max_contacts
 
     def constraints(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
         """Return indices and worlds of the constraints of one kind."""
         constraint, world = np.nonzero(self._kinds == kind)
         return constraint, world
 
-    def average(self, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
-        """Return the impulses of constraints with a contact frame, averaged over the step, along world axes [n, 3]."""
-        frame = self.frame[self.item[constraint, world], world].astype(np.float64)
+    def frames_of(self, kind: int, slot: np.ndarray, world: np.ndarray) -> np.ndarray:
+        """Return the frames of constraints of one kind, at the slots of their contacts [n, 3, 3]."""
+        return np.asarray(self.frame[slot if kind == CONTACT else slot - self._max_contacts, world])
+
+    def average(self, kind: int, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
+        """Return the impulses of constraints of one kind, averaged over the step, along world axes [n, 3]."""
+        frame = self.frames_of(kind, self.item[constraint, world], world).astype(np.float64)
         return np.einsum("nij,ni->nj", frame, self.impulse[constraint, world].astype(np.float64)) / self._dt

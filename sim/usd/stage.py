@@ -205,6 +205,8 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         keep(collider, "group_and_mask", (geometry.group, geometry.mask))
     if geometry.friction_rule != "product":
         keep_text(collider, "friction_rule", geometry.friction_rule)
+    if geometry.friction_direction is not None:
+        keep(collider, "friction_direction", (*geometry.friction_direction, geometry.friction_angle))
     keep_softness(collider, "softness", geometry.softness)
     for label, value, usual in (
         ("softness_mix", geometry.softness_mix, 1.0),
@@ -220,6 +222,9 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         values = [(pair.friction, pair.torsional_friction, pair.rolling_friction) for pair in own]
         keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in own])
         keep(collider, "pair_friction", values)
+        if not all(pair.is_isotropic for pair in own):
+            across = [(pair.friction_across, pair.rolling_friction_across) for pair in own]
+            keep(collider, "pair_friction_across", across)
     soft = [pair for pair in model.pair_softness if pair.a == index]
     if soft:
         numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]

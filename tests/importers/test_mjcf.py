@@ -308,10 +308,6 @@ NOTES = {
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",
     ),
-    "friction": (
-        {"after": '<contact><pair geom1="h" geom2="i" friction="0.4"/></contact>'},
-        r"pair 0 \(line \d+\): its friction differs along its two tangents; the first is used for both",
-    ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1"/></body>'},
         r"ignored: springs of ball and free joints \('q' \(line \d+\)\)",

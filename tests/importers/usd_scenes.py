@@ -134,7 +134,8 @@ def frictions_of_pairs(model):
     """What is stated for pairs of geometries, by their names."""
     return {
         frozenset((model.geometries[pair.a].name, model.geometries[pair.b].name)): (
-            pair.friction, pair.torsional_friction, pair.rolling_friction,
+            pair.friction, pair.torsional_friction, pair.rolling_friction, pair.friction_across,
+            pair.rolling_friction_across,
         )
         for pair in model.pair_frictions
     }  # fmt: skip
@@ -180,7 +181,7 @@ def assert_same_models(a, b):
     assert frictions_of_pairs(a) == frictions_of_pairs(b)
     for one, k in zip(a.geometries, order, strict=True):
         two = b.geometries[k]
-        for name in ("link", "collides", "visible", "group", "mask", "friction_rule", "contact_priority"):
+        for name in ("link", "collides", "visible", "group", "mask", "friction_rule", "friction_direction", "friction_angle", "contact_priority"):
             assert getattr(one, name) == getattr(two, name), (one.name, name)
         if one.collides:
             assert one.type == two.type, one.name

@@ -153,6 +153,8 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     if name in ("actuator_force_axis", "actuator_torque_axis"):
         transmissions = case.model.transmissions
         usable &= np.isin(np.arange(case.model.nu), transmissions.actuator[transmissions.link >= -1])[:, None]
+    if name == "friction_across":
+        usable &= [geometry.friction_direction is not None for geometry in case.model.geometries]
     if name in ONLY_POSITIVE or name == "actuator_time_constant":  # zero where an actuator is no filter
         usable &= value > 0.0
     entries = np.flatnonzero(usable)

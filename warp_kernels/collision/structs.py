@@ -39,7 +39,7 @@ class Pairs:
 @functools.cache
 def collision_structs(scalar: Any) -> SimpleNamespace:
     """Return the structs for one precision."""
-    vec3 = warp_types(scalar).vec3
+    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
 
     @wp.struct
     class Slots:
@@ -88,6 +88,26 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         hull_radius: wp.array(dtype=scalar)
         field_shape: wp.array(dtype=wp.vec3i)
         parallel: scalar
+
+    @wp.struct
+    class Directions:
+        """Pairs whose friction differs along two tangents, see :mod:`warp_kernels.collision.directions`.
+
+        Attributes:
+            geometry: geometry whose direction the first tangent follows, WORLD_AXES or ISOTROPIC [num_pairs].
+            axis: that direction in the geometry's frame [num_pairs].
+            turn: cosine and sine of the angle by which it is turned about the contact's normal [num_pairs].
+            across: friction along the second tangent if stated for the pair [num_pairs].
+            rolling: lengths of both tangents for rolling friction [num_pairs].
+            directed: 1 for geometries with a direction [num_geometries].
+        """
+
+        geometry: wp.array(dtype=wp.int32)
+        axis: wp.array(dtype=vec3)
+        turn: wp.array(dtype=vec2)
+        across: wp.array(dtype=scalar)
+        rolling: wp.array(dtype=vec2)
+        directed: wp.array(dtype=wp.int32)
 
     @wp.struct
     class PackedShapes:
@@ -148,4 +168,6 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         owned_start: wp.array(dtype=wp.int32)
         owned: wp.array(dtype=wp.int32)
 
-    return SimpleNamespace(Slots=Slots, Geometries=Geometries, PackedShapes=PackedShapes, Triangles=Triangles)
+    return SimpleNamespace(
+        Slots=Slots, Geometries=Geometries, Directions=Directions, PackedShapes=PackedShapes, Triangles=Triangles
+    )

@@ -20,6 +20,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_contact
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import compliance_functions, row_functions
 from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
@@ -143,6 +144,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
     reference_rows = reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Options, Bounces, Rows, RowInputs = structs.Options, structs.Bounces, structs.Rows, structs.RowInputs
+    Contacts = structs.Contacts
 
     @wp.func
     def is_compliant(spring: wp.array2d(dtype=vec2), item: int, world: int):
@@ -152,6 +154,13 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         if spring.shape[0] == 0:
             return False
         return wp.isfinite(spring[item, world][0])
+
+    @wp.func
+    def frame_slot(kind: int, slot: int, contacts: Contacts):
+        """Return the index of the frame of a contact's constraint: those other than the contact may have their own."""
+        if is_contact(kind):
+            return slot
+        return slot + contacts.frame.shape[0] - contacts.distance.shape[0]
 
     @wp.func
     def point_on_side(point: wp.array2d(dtype=vec3), apart: wp.array2d(dtype=vec3), side: int, item: int, world: int):
@@ -218,6 +227,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         is_compliant=is_compliant,
+        frame_slot=frame_slot,
         point_on_side=point_on_side,
         contact_bias=contact_bias,
         bias_adjoint=bias_adjoint,

@@ -64,7 +64,8 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         frame = sign * wp.identity(n=3, dtype=scalar)
         if is_of_contact_frame(kind):
             point = contact_rows.point_on_side(inputs.contacts.point, inputs.contacts.apart, side, item, world)
-            frame = inputs.contacts.frame[item, world] * sign
+            slot = contact_rows.frame_slot(kind, item, inputs.contacts)
+            frame = inputs.contacts.frame[slot, world] * sign
         else:
             frame = inputs.equalities.anchor_frame[frame_of(kind, item), world] * sign
             if not is_angular(kind):
@@ -131,6 +132,7 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     common, entries, factor = row_functions(scalar), entry_functions(scalar), factor_kernels(scalar)
+    contact_rows = contact_row_functions(scalar)
     geometric, reference_rows = geometric_functions(scalar), reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Bounces, Rows, RowInputs, Solved = structs.Bounces, structs.Rows, structs.RowInputs, structs.Solved
@@ -142,7 +144,8 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
     ):
         """Add the adjoints of point and frame of one side to those of a contact or an anchor."""
         if is_of_contact_frame(kind):
-            inputs_bar.contacts.frame[item, world] += frame_bar * sign
+            slot = contact_rows.frame_slot(kind, item, inputs_bar.contacts)
+            inputs_bar.contacts.frame[slot, world] += frame_bar * sign
             inputs_bar.contacts.point[item, world] += lever_bar
             if inputs_bar.contacts.apart.shape[0] > 0:
                 inputs_bar.contacts.apart[item, world] += (scalar(0.5) * sign) * lever_bar

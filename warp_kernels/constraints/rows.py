@@ -140,7 +140,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         point = vec3()
                         if kind == CONTACT or kind == TORSION:
                             point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
-                            frame = contacts.frame[item, world] * common.side_sign(side)
+                            slot = contact_rows.frame_slot(kind, item, contacts)
+                            frame = contacts.frame[slot, world] * common.side_sign(side)
                         elif kind == POINT:
                             point = contact_rows.point_on_side(
                                 equalities.anchor_point, equalities.anchor_apart, side, item, world

@@ -42,7 +42,8 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
     structs = sensor_structs(scalar)
     Sensors, Sensed = structs.Sensors, structs.Sensed
     side_sign = row_functions(scalar).side_sign
-    point_on_side = contact_row_functions(scalar).point_on_side
+    contact_rows = contact_row_functions(scalar)
+    frame_slot, point_on_side = contact_rows.frame_slot, contact_rows.point_on_side
     selection = selection_functions(scalar)
     geometry_on, contact_point = selection.geometry_on, selection.contact_point
     frames = frame_functions(scalar)
@@ -113,7 +114,8 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
         if of < FORCE:
             return vec3(impulse[0], zero, zero)
         kind = sensed.constraints.kind[constraint, world]
-        frame = wp.transpose(sensed.contacts.frame[sensed.constraints.item[constraint, world], world]) * side_sign(side)
+        slot = frame_slot(kind, sensed.constraints.item[constraint, world], sensed.contacts)
+        frame = wp.transpose(sensed.contacts.frame[slot, world]) * side_sign(side)
         force = frame * force_part(kind, impulse)
         if of == TORQUE:
             torque = frame * torque_part(kind, impulse)
@@ -136,7 +138,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
             sensed_bar.impulse[constraint, world] += vec3(bar[0], zero, zero)
             return
         kind = sensed.constraints.kind[constraint, world]
-        slot = sensed.constraints.item[constraint, world]
+        slot = frame_slot(kind, sensed.constraints.item[constraint, world], sensed.contacts)
         frame = sensed.contacts.frame[slot, world]
         turned = side_sign(side) * bar
         force = force_part(kind, sensed.impulse[constraint, world])
@@ -175,8 +177,10 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
         for other in range(constraint, sensed.constraints.count[world]):
             kind = sensed.constraints.kind[other, world]
             if is_of_contact(kind) and sensed.constraints.item[other, world] == slot:
+                of_torque = frame_slot(kind, slot, sensed.contacts)
                 force += frame * force_part(kind, sensed.impulse[other, world])
-                torque += frame * torque_part(kind, sensed.impulse[other, world])
+                turning = contact_sign(sides) * wp.transpose(sensed.contacts.frame[of_torque, world])
+                torque += turning * torque_part(kind, sensed.impulse[other, world])
         side = wp.abs(sides) - 1
         first = geometry_on(side, slot, world, sensed) + 1
         second = geometry_on(1 - side, slot, world, sensed) + 1
@@ -194,7 +198,6 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
     ):  # fmt: skip
         slot = sensed.constraints.item[constraint, world]
         sign = contact_sign(sides)
-        frame = sensed.contacts.frame[slot, world]
         sensed_bar.contacts.distance[slot, world] += bar[at, k + DISTANCE][0]
         sensed_bar.contacts.point[slot, world] += bar[at, k + POINT]
         sensed_bar.motions.origin[sensed.constraints.reference[constraint, world], world] += bar[at, k + POINT]
@@ -204,8 +207,14 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
         for other in range(constraint, sensed.constraints.count[world]):
             kind = sensed.constraints.kind[other, world]
             if is_of_contact(kind) and sensed.constraints.item[other, world] == slot:
+                of_kind = frame_slot(kind, slot, sensed.contacts)
+                frame = sensed.contacts.frame[of_kind, world]
+                torque_frame_bar = wp.outer(torque_part(kind, sensed.impulse[other, world]), torque_bar)
                 frame_bar += wp.outer(force_part(kind, sensed.impulse[other, world]), force_bar)
-                frame_bar += wp.outer(torque_part(kind, sensed.impulse[other, world]), torque_bar)
+                if of_kind == slot:
+                    frame_bar += torque_frame_bar
+                else:
+                    sensed_bar.contacts.frame[of_kind, world] += torque_frame_bar
                 sensed_bar.impulse[other, world] += force_part(kind, frame * force_bar)
                 sensed_bar.impulse[other, world] += torque_part_bar(kind, frame * torque_bar)
         sensed_bar.contacts.frame[slot, world] += frame_bar

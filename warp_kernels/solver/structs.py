@@ -277,7 +277,9 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             point: midway between the surfaces, relative to the origin of the reference tree [m].
             apart: vector from the contact point of side a to that of side b; ``point`` is midway. Both coincide when
                 the sides touch, to which both have yet to move [m]. No rows if all contacts are those of the present.
-            frame: rows normal (from a to b) and two tangents, along world axes.
+            frame: rows normal (from a to b) and two tangents, along world axes. Tangents of contacts whose friction
+                differs along them have other lengths than one; a second [max_contacts, world] then follows, the frames
+                of torsional and rolling friction (:mod:`warp_kernels.collision.directions`).
             distance: signed distance between the surfaces, negative for penetration [m].
             friction: product of both coefficients.
             restitution: product of both coefficients; of an inner ball -1 minus the time at which its pair bounces.

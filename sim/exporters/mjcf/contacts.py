@@ -19,17 +19,28 @@ from sim.simulation.stepping.pair_friction import NAMES, pair_friction
 
 @dataclass(frozen=True)
 class Surface:
-    """Friction of a geom or of a pair: sliding, torsional [m] and rolling [m]; ``priority`` decides between two."""
+    """Friction of a geom or of a pair: sliding, torsional [m] and rolling [m]; ``priority`` decides between two.
+
+    ``across`` is the sliding and rolling friction of a pair along its second tangent if that differs.
+    """
 
     slide: float
     spin: float
     roll: float
     priority: int = 0
+    across: tuple[float, float] | None = None
 
     @property
     def dimension(self) -> int:
         """MuJoCo's ``condim``: the smallest that covers all non-zero friction."""
-        return 6 if self.roll else 4 if self.spin else 3 if self.slide else 1
+        slide, roll = self.across or (0.0, 0.0)
+        return 6 if self.roll or roll else 4 if self.spin else 3 if self.slide or slide else 1
+
+    @property
+    def five(self) -> list[float]:
+        """MuJoCo's five numbers of a pair."""
+        slide, roll = self.across or (self.slide, self.roll)
+        return [self.slide, slide, self.spin, self.roll, roll]
 
     def with_other(self, other: "Surface") -> "Surface":
         """Return MuJoCo's friction of the pair."""
@@ -61,6 +72,11 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     group, above = bodies.weld_groups()
     surfaces = {k: surface(model, k) for k, geometry in enumerate(model.geometries) if geometry.collides}
     stated = {(pair.a, pair.b): pair for pair in model.pair_softness}
+    uneven = {
+        (pair.a, pair.b): (pair.friction_across, pair.rolling_friction_across)
+        for pair in model.pair_frictions
+        if not pair.is_isotropic
+    }
     by_link: dict[int, list[int]] = {}
     for index in surfaces:
         by_link.setdefault(model.geometries[index].link, []).append(index)
@@ -76,8 +92,8 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
             for first, second in product(bodies.names_of(a), bodies.names_of(b)):
                 ET.SubElement(contact, "exclude", body1=first, body2=second)
         frictions = pair_friction(model, touching).tolist()
-        for (i, j), wanted in zip(touching, (Surface(*friction) for friction in frictions), strict=True):
-            own = stated.get((i, j))
+        for (i, j), friction in zip(touching, frictions, strict=True):
+            wanted, own = Surface(*friction, across=uneven.get((i, j))), stated.get((i, j))
             if excluded or neighbours or own or surfaces[i].with_other(surfaces[j]) != wanted:
                 _add_pair(contact, model, i, j, wanted, own)
 
@@ -90,7 +106,7 @@ def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface, s
         )
     pair = ET.SubElement(
         contact, "pair", geom1=model.geometries[i].name, geom2=model.geometries[j].name, condim=str(own.dimension),
-        friction=numbers([own.slide, own.slide, own.spin, own.roll, own.roll]),
+        friction=numbers(own.five),
     )  # fmt: skip
     set_softness(pair, stated.softness)
     if stated.contact_margin:

@@ -28,6 +28,8 @@ def lose_values(model: Model, losses: Losses) -> None:
     names = [model.geometries[k].name for k in colliding]
     losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
     losses.changes_motion("restitution", _bouncing(model, colliding))
+    directed = [model.geometries[k].name for k in colliding if model.geometries[k].friction_direction is not None]
+    losses.changes_motion("friction across a direction of a geometry, which becomes that along it", directed)
     losses.changes_motion("different values for the axes of a joint", _uneven(model))
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     if len(model.parts) > 1:

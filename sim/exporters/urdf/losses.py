@@ -33,6 +33,7 @@ SURFACE = {
 
 CONTACT = {
     "softness": DEFAULT_SOFTNESS,
+    "friction_direction": None,
     "softness_mix": 1.0,
     "contact_margin": 0.0,
     "contact_gap": 0.0,

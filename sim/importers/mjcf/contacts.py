@@ -139,6 +139,8 @@ class Touching:
 
 # Minimum ``condim`` of contacts with sliding, torsional and rolling friction
 LEAST_DIMENSION = (3, 4, 6)
+# Of these, those of MuJoCo's five numbers of a pair: two tangents, the normal, two tangents
+OF_TANGENTS = [0, 0, 1, 2, 2]
 # MuJoCo's minimum friction of each kind that a contact has (mjMINMU); with zero its pyramids would be softer.
 LEAST_FRICTION = 1e-5
 
@@ -223,12 +225,15 @@ def _state_frictions(
     here = _mixed(surfaces.friction, surfaces.priority, geom, others)
     of_file = _mixed(surfaces.of_file, surfaces.priority, geom, others)
     there = _acting(of_file, _mixed(surfaces.dimension[:, None], surfaces.priority, geom, others)[:, 0])
+    here, there = here[:, OF_TANGENTS], there[:, OF_TANGENTS]
     for row, other in enumerate(others.tolist()):
         there[row] = listed.get(frozenset((geom, other)), there[row])
     differ = (here != there).any(axis=1)
-    for other, (slide, spin, roll) in zip(others[differ].tolist(), there[differ].tolist(), strict=True):
+    for other, (first, second, spin, *rolls) in zip(others[differ].tolist(), there[differ].tolist(), strict=True):
         for pair in product(names[geom], names[other]):
-            reader.builder.set_pair_friction(*pair, friction=slide, torsional_friction=spin, rolling_friction=roll)
+            reader.builder.set_pair_friction(
+                *pair, friction=(first, second), torsional_friction=spin, rolling_friction=(rolls[0], rolls[1])
+            )
 
 
 def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
@@ -264,20 +269,11 @@ def _acting(friction: np.ndarray, dimension: np.ndarray) -> np.ndarray:
 
 
 def _listed_pairs(reader: Reader, friction: float | None) -> dict[frozenset[int], np.ndarray]:
-    """Return sliding, torsional and rolling friction of the pairs of geoms that the file lists."""
-    model, listed = reader.file.model, {}
-    frictions = np.maximum(model.pair_friction, LEAST_FRICTION).tolist()
-    for pair, (first, second, spin, roll, other_roll) in enumerate(frictions):
-        dimension = int(model.pair_dim[pair])
-        if (dimension >= LEAST_DIMENSION[0] and first != second) or (
-            dimension >= LEAST_DIMENSION[2] and roll != other_roll
-        ):
-            reader.notes.append(
-                f"{reader.file.label('pair', pair)}: its friction differs along its two tangents; "
-                "the first is used for both"
-            )
-        values = _acting(np.array([[first, spin, roll]]), np.array([dimension]))[0]
-        if friction is not None:
-            values[0] = friction
-        listed[frozenset((int(model.pair_geom1[pair]), int(model.pair_geom2[pair])))] = values
-    return listed
+    """Return the friction of the pairs of geoms that the file lists: MuJoCo's five numbers."""
+    model = reader.file.model
+    least = np.array(LEAST_DIMENSION)[OF_TANGENTS]
+    values = np.where(model.pair_dim[:, None] >= least, np.maximum(model.pair_friction, LEAST_FRICTION), 0.0)
+    if friction is not None:
+        values[:, :2] = friction
+    pairs = zip(model.pair_geom1.tolist(), model.pair_geom2.tolist(), strict=True)
+    return {frozenset(pair): own for pair, own in zip(pairs, values, strict=True)}

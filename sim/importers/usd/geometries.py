@@ -81,6 +81,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         shown = shown_by is not None or (_may_be_seen(prim) and reader.scene.body_of(found.primPath) not in covered)
         contact = _contact(reader, found, prim, materials, filters)
         options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
+        options["surface"] = reader.add(found.primPath, replace, options["surface"], **_direction(prim))
         rgba = colour(shown_by or prim)
         names[found.primPath] = []
         for number, shape in enumerate(shapes):
@@ -104,10 +105,13 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
         others = kept_texts(prim, "pair_friction_with")
         values = kept(prim, "pair_friction", 3 * len(others))
         if others and values is not None:
-            for other, (slide, spin, roll) in zip(others, values.reshape(-1, 3).tolist(), strict=True):
+            along = values.reshape(-1, 3)
+            across = kept(prim, "pair_friction_across", 2 * len(others))
+            across = along[:, [0, 2]] if across is None else across.reshape(-1, 2)
+            for other, own, (slide, roll) in zip(others, along.tolist(), across.tolist(), strict=True):
                 for pair in product(names[path], written.get(other, ())):
                     reader.builder.set_pair_friction(
-                        *pair, friction=slide, torsional_friction=spin, rolling_friction=roll
+                        *pair, friction=(own[0], slide), torsional_friction=own[1], rolling_friction=(own[2], roll)
                     )
         others = kept_texts(prim, "pair_softness_with")
         values = kept(prim, "pair_softness", 8 * len(others))
@@ -232,6 +236,17 @@ def _contact(
     elif own is not None:
         options["group"], options["mask"] = (int(value) for value in own)
     return options
+
+
+def _direction(prim: Usd.Prim) -> dict[str, Any]:
+    """Return the direction of a collider's friction, and the friction across it; nothing without one."""
+    direction, across = kept(prim, "friction_direction", 4), kept(prim, "friction_across", 1)
+    if direction is None:
+        return {}
+    *axis, angle = direction.tolist()
+    return {
+        "friction_direction": axis, "friction_angle": angle, "friction_across": 0.0 if across is None else float(across[0])
+    }  # fmt: skip
 
 
 def _material(found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any]) -> Any | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.checks import is_whole, names_in, require_names, require_type
+from sim.model.checks import is_whole, names_in, require_names, require_type, two_numbers
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -112,11 +112,14 @@ class Shapes(WorldSpec):
             softness_mix=surface.softness_mix,
             contact_margin=surface.margin,
             contact_gap=surface.gap,
+            friction_direction=surface.friction_direction,
+            friction_angle=surface.friction_angle,
         )
         spec = GeometrySpec(
             link=link,
             geometry=geometry,
             friction=surface.friction,
+            friction_across=0.0 if surface.friction_across is None else surface.friction_across,
             restitution=0.0 if surface.restitution is None else surface.restitution,
             torsional_friction=surface.torsional_friction,
             rolling_friction=surface.rolling_friction,
@@ -309,30 +312,34 @@ class Shapes(WorldSpec):
         geometry_a: str,
         geometry_b: str,
         *,
-        friction: float,
+        friction: float | tuple[float, float],
         torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
+        rolling_friction: float | tuple[float, float] = 0.0,
     ) -> None:
         """Set the friction of a pair of geometries, instead of combining theirs. It is no parameter and has no
         gradient.
 
+        Two numbers are those of the two tangents of a contact, like MuJoCo's five numbers of a pair. The first tangent
+        follows the ``friction_direction`` of a geometry. If neither has one it is MuJoCo's: the axis of a capsule on a
+        plane, otherwise the world's y axis, or its z axis where the normal is within 60 degrees of y.
+
         Args:
             geometry_a: name of one geometry.
             geometry_b: name of another.
-            friction: Coulomb friction.
+            friction: Coulomb friction, or that along the first and along the second tangent.
             torsional_friction: moment about the normal per normal force [m].
-            rolling_friction: moment about the tangents per normal force [m].
+            rolling_friction: moment about the tangents per normal force [m], or those about the first and the second.
 
         Raises:
             ModelError: for a pair of the same geometry, and for a negative friction. ``finalize`` refuses unknown
                 names.
         """
         where = geometry_pair(geometry_a, geometry_b)
-        values = {"friction": friction, "torsional_friction": torsional_friction, "rolling_friction": rolling_friction}
-        for label, value in values.items():
-            finite_and_not_negative(where, label, value)
-        slide, spin, roll = map(float, values.values())
-        self.pair_frictions[frozenset((geometry_a, geometry_b))] = (slide, spin, roll)
+        slide, slide_across = _of_tangents(where, "friction", friction)
+        roll, roll_across = _of_tangents(where, "rolling_friction", rolling_friction)
+        finite_and_not_negative(where, "torsional_friction", torsional_friction)
+        values = (slide, float(torsional_friction), roll, slide_across, roll_across)
+        self.pair_frictions[frozenset((geometry_a, geometry_b))] = values
 
     def set_pair_softness(
         self,
@@ -363,6 +370,14 @@ class Shapes(WorldSpec):
         finite_and_not_negative(where, "contact_margin", contact_margin)
         finite_and_not_negative(where, "contact_gap", contact_gap)
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))
+
+
+def _of_tangents(where: str, label: str, given: float | tuple[float, float]) -> tuple[float, float]:
+    """Return friction along both tangents. Raises ModelError for values that are negative or not finite."""
+    first, second = (given, given) if np.ndim(given) == 0 else two_numbers(where, label, given)
+    for value in (first, second):
+        finite_and_not_negative(where, label, value)
+    return float(first), float(second)
 
 
 def _ground_surface(surface: Surface) -> Surface:

@@ -17,13 +17,19 @@ from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
 class Surface:
     """Contact properties of a geometry: friction, restitution, compliance and collision groups.
 
-    Several geometries may share one surface; :func:`dataclasses.replace` changes some of its values. The first six and
-    both velocities are also parameters of the model, with gradients: ``friction``, ``restitution``,
-    ``torsional_friction``, ``rolling_friction``, ``contact_stiffness``, ``contact_damping``, ``surface_velocity`` and
-    ``surface_spin``.
+    Several geometries may share one surface; :func:`dataclasses.replace` changes some of its values. Of these, the
+    model has parameters with gradients: ``friction``, ``friction_across``, ``restitution``, ``torsional_friction``,
+    ``rolling_friction``, ``contact_stiffness``, ``contact_damping``, ``surface_velocity`` and ``surface_spin``.
 
     Attributes:
         friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
+        friction_across: Coulomb friction across ``friction_direction``, for skis, tracks, fibres and rollers.
+            ``friction`` is then that along it. Default: the same friction in all directions.
+        friction_direction: direction in the geometry's frame; a contact uses its projection onto the surfaces. If both
+            geometries of a pair have one, that of higher ``priority`` decides; with equal priorities neither counts,
+            and ``friction`` is that of all directions.
+        friction_angle: angle by which that projection is turned about the outward normal [rad]: 45 degrees for the
+            rollers of a mecanum wheel whose direction is its axle.
         restitution: 0 to 1; a pair uses the product of the two. Default: 0 on a link and in
             :meth:`sim.ModelBuilder.add_geometry`; 1 for a ground, a heightfield and a static mesh, so that the other
             body decides.
@@ -48,7 +54,8 @@ class Surface:
 
     Raises:
         ModelError: for values that are negative or not finite, a restitution outside 0 to 1, an unknown friction rule,
-            damping without a stiffness, and a priority or groups that aren't whole numbers.
+            damping without a stiffness, friction across no direction and the reverse, a direction of length zero, and a
+            priority or groups that aren't whole numbers.
 
     Example:
         >>> import sim
@@ -58,6 +65,9 @@ class Surface:
     """
 
     friction: float = 1.0
+    friction_across: float | None = None
+    friction_direction: Sequence[float] | None = None
+    friction_angle: float = 0.0
     restitution: float | None = None
     torsional_friction: float = 0.0
     rolling_friction: float = 0.0
@@ -78,6 +88,7 @@ class Surface:
         where = "Surface"
         for label in ("friction", "torsional_friction", "rolling_friction", "damping", "softness_mix", "margin", "gap"):
             _set_not_negative(self, where, label)
+        self._set_direction(where)
         if self.restitution is not None:
             _set_number(self, where, "restitution")
             if not 0.0 <= self.restitution <= 1.0:
@@ -95,6 +106,22 @@ class Surface:
             if getattr(self, label) is not None:
                 vector = finite(f"{where}: {label}", getattr(self, label), (3,))
                 object.__setattr__(self, label, tuple(vector.tolist()))
+
+    def _set_direction(self, where: str) -> None:
+        """Set friction across a direction, which becomes a unit vector."""
+        if (self.friction_across is None) != (self.friction_direction is None):
+            raise ModelError(f"{where}: give both friction_across and friction_direction, or neither")
+        angle = _set_number(self, where, "friction_angle")
+        if not np.isfinite(angle) or (angle and self.friction_direction is None):
+            raise ModelError(f"{where}: friction_angle is {angle}; it must be finite, and zero without a direction")
+        if self.friction_direction is None:
+            return
+        _set_not_negative(self, where, "friction_across")
+        direction = finite(f"{where}: friction_direction", self.friction_direction, (3,))
+        length = float(np.linalg.norm(direction))
+        if length == 0.0:
+            raise ModelError(f"{where}: friction_direction has length zero")
+        object.__setattr__(self, "friction_direction", tuple((direction / length).tolist()))
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ def _of_shapes(geometries: list[Geometry]) -> dict[str, np.ndarray]:
 def _of_materials(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
     return {
         "friction": np.array([spec.friction for spec in specs], dtype=np.float64),
+        "friction_across": np.array([spec.friction_across for spec in specs], dtype=np.float64),
         "restitution": np.array([spec.restitution for spec in specs], dtype=np.float64),
         "torsional_friction": np.array([spec.torsional_friction for spec in specs], dtype=np.float64),
         "rolling_friction": np.array([spec.rolling_friction for spec in specs], dtype=np.float64),

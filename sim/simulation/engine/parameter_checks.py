@@ -59,6 +59,12 @@ def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) 
             "parameter 'stiffness' must be zero for spherical and free joints; only revolute and prismatic joints have "
             "springs"
         )
+    if name == "friction_across" and (value[..., unused] != 0.0).any():
+        index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, len(unused)).any(axis=0))[0])
+        raise ModelError(
+            f"parameter 'friction_across' is not zero for geometry '{model.geometries[index].name}', which has no "
+            "friction_direction"
+        )
     if name == "limit_stiffness" and by_mujoco and np.isfinite(value).any():
         raise ModelError(
             "parameter 'limit_stiffness' is finite, but sim.MujocoContact has no compliant limits; set it to infinity "

@@ -9,9 +9,11 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill
+from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, HardContact, MujocoContact
 from sim.simulation.stepping.collision import (
+    MOST_LISTED,
     CollisionModel,
     by_type,
     family_of,
@@ -20,7 +22,7 @@ from sim.simulation.stepping.collision import (
     radius_of,
     require_contact_function,
 )
-from sim.simulation.stepping.pair_friction import friction_rules
+from sim.simulation.stepping.pair_friction import friction_rules, has_directions
 from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.collision.grid.cells import grid_structs
@@ -42,8 +44,17 @@ def collision_model(
     """Return the collision arrays of a model: with a grid for a crowd, unless MuJoCo's law or Gauss-Seidel is used.
 
     These two need a list of all pairs. ``max_contacts`` is the contact capacity of a world.
+
+    Raises:
+        ModelError: for a crowd with friction that differs along two directions.
     """
     if is_crowd(model) and isinstance(contact, HardContact):
+        if has_directions(model):
+            raise ModelError(
+                f"the model has friction that differs along two directions, and more than {MOST_LISTED} geometries that "
+                "move, whose pairs aren't listed; remove friction_direction and pairs of two frictions, or choose "
+                "sim.MujocoContact"
+            )
         return GridCollision(model, device, sensed, contact.margin, max_contacts)
     return CollisionModel(model, device, sensed, isinstance(contact, MujocoContact), max_contacts)
 

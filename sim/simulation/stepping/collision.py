@@ -14,7 +14,7 @@ from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from sim.model.triangles import MeshElements
-from sim.simulation.stepping.pair_friction import friction_rules
+from sim.simulation.stepping.pair_friction import friction_directions, friction_rules
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
@@ -153,6 +153,8 @@ class CollisionModel:
         pair_rule: rule that combines each pair's friction, a code of :mod:`warp_kernels.collision.materials`
             [num_pairs].
         pair_friction: sliding, torsional and rolling friction if stated for the pair [num_pairs].
+        directions: directions of friction that differs along two tangents, see :func:`friction_directions`; None
+            without.
         pairs: pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
             :class:`warp_kernels.collision.structs.Pairs`.
         colliding: geometries of all pairs.
@@ -175,6 +177,7 @@ class CollisionModel:
     """
 
     by_grid = False
+    directions: Any | None = None
     cells: Any
     candidates: Any
 
@@ -196,7 +199,9 @@ class CollisionModel:
         self._share(model, device, sensed, by_mujoco, room_for)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
-        rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
+        listed = list(zip(pair_a.tolist(), pair_b.tolist(), strict=True))
+        rules, stated = friction_rules(model, listed, by_mujoco)
+        self.directions = friction_directions(model, listed, by_mujoco, device)
         self.pair_rule = self._integers(rules)
         self.pair_friction = self._array(stated, codes.warp_types(model.scalar).vec3)
         self.colliding = self._integers(np.union1d(pair_a, pair_b))

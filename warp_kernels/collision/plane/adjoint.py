@@ -25,51 +25,15 @@ from warp_kernels.variants import looped_over_slots
 
 
 @functools.cache
-def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Return the kernel ``evaluate_on_plane_adjoint`` for one precision, over (slot, world), or worlds if
-    ``looping``.
-    """
+def placement_adjoint_functions(scalar: Any) -> SimpleNamespace:
+    """Return the Warp functions of the adjoint of a geometry's pose for one precision."""
     t = warp_types(scalar)
-    vec3, quat, mat33, transform = t.vec3, t.quat, t.mat33, t.transform
-    frame = geometry_frame_functions(scalar)
-    by_rule = material_functions(scalar).by_rule
-    on_plane = closed_form_functions(scalar, ON_PLANE)
-    lever = lever_functions(scalar)
-    structs, Contacts = collision_structs(scalar), solver_structs(scalar).Contacts
-    Slots, Geometries = structs.Slots, structs.Geometries
-    module = kernel_module("collision.on_plane_adjoint", scalar, looping=looping)
-    zero, half, two = scalar(0.0), scalar(0.5), scalar(2.0)
-
-    @wp.func
-    def frame_power(normal: vec3, frame_bar: mat33):
-        return wp.ddot(frame.contact_frame(normal), frame_bar)
-
-    @wp.func
-    def pyramid_power(normal: vec3, along: vec3, frame_bar: mat33):
-        return wp.ddot(frame.pyramid_frame(normal, along), frame_bar)
+    vec3, quat, transform = t.vec3, t.quat, t.transform
+    zero, two = scalar(0.0), scalar(2.0)
 
     @wp.func
     def quaternion_bar(turn: vec3, q: quat):
         return two * (quat(turn[0], turn[1], turn[2], zero) * q)
-
-    @wp.func
-    def add_origin_bar(
-        link: int,
-        reference: int,
-        link_tree: wp.array(dtype=wp.int32),
-        bar: vec3,
-        world: int,
-        origin_bar: wp.array2d(dtype=vec3),
-    ):
-        """Add the adjoint of :func:`origin_offset`."""
-        tree = int(-1)
-        if link >= 0:
-            tree = link_tree[link]
-        if tree == reference:
-            return
-        if tree >= 0:
-            wp.atomic_add(origin_bar, tree, world, bar)
-        wp.atomic_add(origin_bar, reference, world, -bar)
 
     @wp.func
     def add_placement_bar(
@@ -96,6 +60,53 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         bar = quaternion_bar(own_turn, q / length) / length
         row = wp.min(world, geometry_placement_bar.shape[0] - 1)
         wp.atomic_add(geometry_placement_bar, row, geometry, transform(own_shift, bar))
+
+    return SimpleNamespace(quaternion_bar=quaternion_bar, add_placement_bar=add_placement_bar)
+
+
+@functools.cache
+def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
+    """Return the kernel ``evaluate_on_plane_adjoint`` for one precision, over (slot, world), or worlds if
+    ``looping``.
+    """
+    t = warp_types(scalar)
+    vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    frame, placements = geometry_frame_functions(scalar), placement_adjoint_functions(scalar)
+    quaternion_bar, add_placement_bar = placements.quaternion_bar, placements.add_placement_bar
+    by_rule = material_functions(scalar).by_rule
+    on_plane = closed_form_functions(scalar, ON_PLANE)
+    lever = lever_functions(scalar)
+    structs, Contacts = collision_structs(scalar), solver_structs(scalar).Contacts
+    Slots, Geometries = structs.Slots, structs.Geometries
+    module = kernel_module("collision.on_plane_adjoint", scalar, looping=looping)
+    zero, half = scalar(0.0), scalar(0.5)
+
+    @wp.func
+    def frame_power(normal: vec3, frame_bar: mat33):
+        return wp.ddot(frame.contact_frame(normal), frame_bar)
+
+    @wp.func
+    def pyramid_power(normal: vec3, along: vec3, frame_bar: mat33):
+        return wp.ddot(frame.pyramid_frame(normal, along), frame_bar)
+
+    @wp.func
+    def add_origin_bar(
+        link: int,
+        reference: int,
+        link_tree: wp.array(dtype=wp.int32),
+        bar: vec3,
+        world: int,
+        origin_bar: wp.array2d(dtype=vec3),
+    ):
+        """Add the adjoint of :func:`origin_offset`."""
+        tree = int(-1)
+        if link >= 0:
+            tree = link_tree[link]
+        if tree == reference:
+            return
+        if tree >= 0:
+            wp.atomic_add(origin_bar, tree, world, bar)
+        wp.atomic_add(origin_bar, reference, world, -bar)
 
     @wp.func
     def add_material_bars(

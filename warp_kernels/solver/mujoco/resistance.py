@@ -121,7 +121,8 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                 if tail < 0:
                     continue
                 at = (2 * constraint + side) * paths.max_depth
-                frame = contacts.frame[item, world] * common.side_sign(side)
+                slot = contact_rows.frame_slot(kind, item, contacts)
+                frame = contacts.frame[slot, world] * common.side_sign(side)
                 lever = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world) + (
                     motions.origin[constraints.reference[constraint, world], world]
                     - motions.origin[trees.dof_tree[tail], world]
@@ -188,7 +189,8 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                     continue
                 tree = trees.dof_tree[tail]
                 sign = common.side_sign(side)
-                frame = contacts.frame[item, world] * sign
+                slot = contact_rows.frame_slot(kind, item, contacts)
+                frame = contacts.frame[slot, world] * sign
                 lever = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world) + (
                     motions.origin[reference, world] - motions.origin[tree, world]
                 )
@@ -212,7 +214,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                     along = wp.dot(f.entries(kind, frame, column, lever), b_bar)
                     share_bar += along * qd[world, k]
                     qd_bar[world, k] += share * along
-                contacts_bar.frame[item, world] += frame_bar * sign
+                contacts_bar.frame[slot, world] += frame_bar * sign
                 contacts_bar.point[item, world] += lever_bar
                 if contacts.apart.shape[0] > 0:
                     contacts_bar.apart[item, world] += (scalar(0.5) * sign) * lever_bar

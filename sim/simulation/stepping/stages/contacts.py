@@ -13,6 +13,7 @@ from warp_kernels.collision.broad_phase import WORD, broad_phase_kernels
 from warp_kernels.collision.broad_phase_groups import broad_phase_group_kernels
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
+from warp_kernels.collision.directions import direction_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.search import grid_kernels
@@ -75,7 +76,8 @@ class ContactStage(Stage):
         self.slots: Any = fill(slots, **{field: getattr(self, f"slot_{field}") for field in slots.vars})
         self.contact_point = worlds(room, t.vec3)
         self.contact_apart = worlds(turning, t.vec3)
-        self.contact_frame = worlds(room, t.mat33)
+        # With directions of friction, torsional and rolling friction have frames of their own.
+        self.contact_frame = worlds(room if collision.directions is None else 2 * room, t.mat33)
         self.contact_distance, self.contact_friction, self.contact_restitution = (worlds(room) for _ in range(3))
         self.contact_spring = worlds(room if step.layout.compliant else 0, t.vec2)
         self.contact_resistance = worlds(room if step.layout.resisting else 0, t.vec2)
@@ -124,6 +126,8 @@ class ContactStage(Stage):
         if self.slot_time.shape[0]:
             step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slot_threads, tape=True)
         self._evaluate()
+        if step.collision.directions is not None:
+            self._direct_friction()
         self._combine_materials()
 
     def identity(self) -> wp.array:
@@ -202,6 +206,17 @@ class ContactStage(Stage):
                     poses = step.kinematics
                     launch_back = functools.partial(step.launch, back, step.slot_threads, **named)
                     tape.record_func(launch_back, [poses.pose.worlds, poses.origin.worlds, self.contact_point])
+
+    def _direct_friction(self) -> None:
+        """Replace frame and friction of contacts whose friction differs along two tangents."""
+        step = self._step
+        kernels = direction_kernels(step.scalar, step.looping)
+        launch = functools.partial(step.launch, directions=step.collision.directions, by_mujoco=int(step.by_mujoco))
+        launch(kernels.direct_friction, step.slot_threads)
+        tape = active_tape()
+        if tape is not None:
+            back = functools.partial(launch, kernels.direct_friction_adjoint, step.slot_threads)
+            tape.record_func(back, [step.kinematics.pose.worlds, self.contact_frame, self.contact_friction])
 
     def _combine_materials(self) -> None:
         step = self._step
