@@ -60,7 +60,7 @@ def test_slides_with_the_most_dissipation(slip, method):
     qd = np.zeros(6)
     qd[:2] = turned(slip, 0.4)
     end = velocities(model, qd, steps=1, contact=HARD[method])[-1, 0]
-    force = -np.array([ALONG, ACROSS]) ** 2 * slip
+    force = -(np.array([ALONG, ACROSS]) ** 2) * slip
     force /= np.hypot(ALONG * slip[0], ACROSS * slip[1])
     # Newton's method has normal forces that lack a thousandth in the first step, by its regularisation.
     np.testing.assert_allclose((end[:2] - qd[:2]) / (G * DT), turned(force, 0.4), atol=2e-3)
@@ -169,7 +169,7 @@ def mecanum():
     ids=["ahead", "sideways", "turning"],
 )
 def test_mecanum_wheels(rates, velocity):
-    """v_x = r (w_0 + w_1 + w_2 + w_3) / 4, v_y = r (-w_0 + w_1 + w_2 - w_3) / 4, likewise the turn, with arms of 0.5 m."""
+    """v_x = r (w_0 + w_1 + w_2 + w_3) / 4, v_y = r (-w_0 + w_1 + w_2 - w_3) / 4, the turn likewise by arms of 0.5 m."""
     model = mecanum()
     simulator = sim.Simulator(model, 2e-3, device="cpu")
     control = np.tile(np.array(rates, dtype=float), (400, 1))

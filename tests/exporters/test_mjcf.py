@@ -260,7 +260,8 @@ def test_what_mjcf_cannot_hold_is_refused_or_said(tmp_path):
     with pytest.raises(sim.ModelError) as refused:
         write_mjcf(path, everything())
     for words in ("swing limits ('3')", "twist limits ('3')", "compliant limits ('1')", "compliant contact ('a b/geo",
-                  "restitution (", "all.xml: MJCF", "lossy=True"):  # fmt: skip
+                  "restitution (", "friction across a direction of a geometry", "all.xml: MJCF",
+                  "lossy=True"):  # fmt: skip
         assert words in str(refused.value)
     assert list(tmp_path.iterdir()) == []
     said = warned(write_mjcf, path, everything(), lossy=True)

@@ -93,6 +93,22 @@ def bouncing(worlds: int = 1, **others: Any) -> Case:
     return Case(model, worlds=worlds, qd=qd, names=names, spread=0.2, steps=30, **others)
 
 
+def skis(rolling: tuple[float, float] = (0.0, 0.0), **others: Any) -> Case:
+    """Boxes with a direction of friction, and a ball whose pair with the ground has two frictions."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(surface=sim.Surface(friction=0.9))
+    surface = sim.Surface(friction=0.2, friction_across=0.6, friction_direction=(1.0, 0.2, 0.0))
+    for number in range(2):
+        place = (number, 0.0, 0.0495)
+        builder.add_box(half_extents=(0.2, 0.1, 0.05), mass=1.0, position=place, surface=surface)
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0.0, 1.0, 0.0995), name="ball")
+    builder.set_pair_friction("ball/geometry", "ground", friction=(0.3, 0.7), rolling_friction=rolling)
+    model = builder.finalize("float64")
+    qd = np.tile([0.8, -0.5, 0.0, 0.2, 0.4, 0.6], 3)
+    names = ("friction", "friction_across", "geometry_placement")
+    return Case(model, qd=qd, names=names, spread=0.2, steps=30, **others)
+
+
 def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others: Any) -> Case:
     """Bodies of all shapes that slide and roll on a plane, a heightfield or a mesh of triangles, and on each other.
 
@@ -158,6 +174,8 @@ register("many_balls", balls, 140, steps=5)
 register("crowd", crowded)
 register("bouncing_1", bouncing)
 register("bouncing_16", bouncing, 16)
+register("skis_16", skis, worlds=16)
+register("skis_that_roll", skis, rolling=(0.01, 0.03))
 register("shapes_plane", shapes)
 register("shapes_plane_16", shapes, worlds=16)
 register("smooth_shapes", shapes, rough=False)

@@ -102,7 +102,10 @@ def everything():
     builder.add_heightfield(
         np.arange(6.0).reshape(2, 3) / 3.0, spacing=0.3, orientation=(0.1, 0.2, 0, 1), surface=sim.Surface(friction=0.7)
     )
-    builder.add_sphere(radius=0.1, mass=0.3, name="loose", position=(1, 1, 1), orientation=orientation)
+    builder.add_sphere(
+        radius=0.1, mass=0.3, name="loose", position=(1, 1, 1), orientation=orientation,
+        surface=sim.Surface(friction=0.2, friction_across=0.4, friction_direction=(1, 2, 3), friction_angle=0.3),
+    )  # fmt: skip
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.4, name="other")
     builder.add_actuator("4", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, np.inf))
     builder.add_actuator(
@@ -181,7 +184,10 @@ def assert_same_models(a, b):
     assert frictions_of_pairs(a) == frictions_of_pairs(b)
     for one, k in zip(a.geometries, order, strict=True):
         two = b.geometries[k]
-        for name in ("link", "collides", "visible", "group", "mask", "friction_rule", "friction_direction", "friction_angle", "contact_priority"):
+        directions = ("friction_direction", "friction_angle")
+        for name in (
+            "link", "collides", "visible", "group", "mask", "friction_rule", "contact_priority", *directions
+        ):  # fmt: skip
             assert getattr(one, name) == getattr(two, name), (one.name, name)
         if one.collides:
             assert one.type == two.type, one.name

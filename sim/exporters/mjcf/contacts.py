@@ -6,7 +6,7 @@ MuJoCo's rules give another result are listed explicitly.
 """
 
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from sim.exporters.files import number, numbers
@@ -93,7 +93,8 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
                 ET.SubElement(contact, "exclude", body1=first, body2=second)
         frictions = pair_friction(model, touching).tolist()
         for (i, j), friction in zip(touching, frictions, strict=True):
-            wanted, own = Surface(*friction, across=uneven.get((i, j))), stated.get((i, j))
+            wanted = replace(Surface(*friction), across=uneven.get((i, j)))
+            own = stated.get((i, j))
             if excluded or neighbours or own or surfaces[i].with_other(surfaces[j]) != wanted:
                 _add_pair(contact, model, i, j, wanted, own)
 

@@ -243,10 +243,9 @@ def _direction(prim: Usd.Prim) -> dict[str, Any]:
     direction, across = kept(prim, "friction_direction", 4), kept(prim, "friction_across", 1)
     if direction is None:
         return {}
+    value = 0.0 if across is None else float(across[0])
     *axis, angle = direction.tolist()
-    return {
-        "friction_direction": axis, "friction_angle": angle, "friction_across": 0.0 if across is None else float(across[0])
-    }  # fmt: skip
+    return {"friction_across": value, "friction_direction": axis, "friction_angle": angle}
 
 
 def _material(found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any]) -> Any | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.checks import is_whole, names_in, require_names, require_type, two_numbers
+from sim.model.checks import is_whole, names_in, number, require_names, require_type, two_numbers
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -112,7 +112,7 @@ class Shapes(WorldSpec):
             softness_mix=surface.softness_mix,
             contact_margin=surface.margin,
             contact_gap=surface.gap,
-            friction_direction=surface.friction_direction,
+            friction_direction=None if surface.friction_direction is None else tuple(surface.friction_direction),
             friction_angle=surface.friction_angle,
         )
         spec = GeometrySpec(
@@ -374,10 +374,11 @@ class Shapes(WorldSpec):
 
 def _of_tangents(where: str, label: str, given: float | tuple[float, float]) -> tuple[float, float]:
     """Return friction along both tangents. Raises ModelError for values that are negative or not finite."""
-    first, second = (given, given) if np.ndim(given) == 0 else two_numbers(where, label, given)
+    one = np.ndim(given) == 0
+    first, second = (number(where, label, given),) * 2 if one else two_numbers(where, label, given)
     for value in (first, second):
         finite_and_not_negative(where, label, value)
-    return float(first), float(second)
+    return first, second
 
 
 def _ground_surface(surface: Surface) -> Surface:

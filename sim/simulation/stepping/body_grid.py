@@ -51,9 +51,9 @@ def collision_model(
     if is_crowd(model) and isinstance(contact, HardContact):
         if has_directions(model):
             raise ModelError(
-                f"the model has friction that differs along two directions, and more than {MOST_LISTED} geometries that "
-                "move, whose pairs aren't listed; remove friction_direction and pairs of two frictions, or choose "
-                "sim.MujocoContact"
+                "the model has friction that differs along two directions, which needs a list of all pairs, and more "
+                f"than {MOST_LISTED} geometries that move; remove friction_direction and pairs of two frictions, or "
+                "choose sim.MujocoContact"
             )
         return GridCollision(model, device, sensed, contact.margin, max_contacts)
     return CollisionModel(model, device, sensed, isinstance(contact, MujocoContact), max_contacts)
