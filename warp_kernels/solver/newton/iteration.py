@@ -92,7 +92,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
     @wp.func
     def first_state(count: int, square: scalar, magnitude: scalar, goal: scalar):
         """Return the initial state of a world with that many constraints; square: of its residual, not zero and
-        finite.
+        finite; magnitude: only needed for coupled laws beyond TANGLE constraints.
         """
         state = State()
         state.square = square
@@ -202,6 +202,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         return state
 
     return SimpleNamespace(
+        coupled=coupled,
         first_state=first_state,
         next_sweeps=next_sweeps,
         first_length=first_length,
@@ -243,8 +244,11 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square != zero and wp.isfinite(square):
             # An initial guess isn't converged because some rows round coarsely: what it leaves in others would be kicks.
-            terms = w.magnitudes(n, work)
-            state = decide.first_state(w.count_at(n, work), square, terms[0], w.goal(n, zero, work))
+            magnitude = zero
+            if wp.static(decide.coupled):
+                if w.count_at(n, work) > TANGLE:
+                    magnitude = w.magnitudes(n, work)[0]
+            state = decide.first_state(w.count_at(n, work), square, magnitude, w.goal(n, zero, work))
         return state
 
     @wp.func(inline=True)

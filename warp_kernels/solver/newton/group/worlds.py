@@ -187,7 +187,6 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     @wp.func(inline=True)
     def solve(work: Work, iterations: int):
         """Solve worlds from z, whose values, impulses and residuals are up to date; ``stage``: the worlds solved."""
-        measure(work)
         moving = int(0)
         for n in range(lanes):
             # No struct is assigned in a branch: the compiler would copy it at the branch's end, and stall on the
