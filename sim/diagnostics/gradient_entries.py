@@ -122,6 +122,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             continue
         if spec.per == "actuator" and not _has_gain(model, name, item):
             continue
+        if name == "friction_across" and model.geometries[item].friction_direction is None:
+            continue
         finite = np.abs(numbers[np.isfinite(numbers)]) if spec.shape != (7,) else np.ones(1)
         scale = float(finite.max(initial=0.0)) or largest
         for index, component, entries, coefficients in _components(numbers, spec.shape):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.diagnostics.gradient_entries import entries
 from tests.contact.worlds import DT, G
 from tests.errors import raises_naming
 from tests.simulation.differences import case, check
@@ -196,6 +197,12 @@ def test_gradients(motion, method):
     # In the ground by far more than the steps of the differences, where MuJoCo's law is smooth.
     c = case(model, 4, model.q0 - 2e-3 * (np.arange(7) == 2), qd, contact, force=1.0)
     check(c, names[:-2] if held else names, zero=names[-2:] if held else [])
+
+
+def test_the_gradient_check_perturbs_geometries_with_a_direction():
+    model = ski()
+    found = [entry.owner for entry in entries(model, model.parameters["friction_across"], "friction_across")]
+    assert found == ["geometry 'box_0/geometry'"]
 
 
 def test_lane_groups_agree_with_single_worlds():
