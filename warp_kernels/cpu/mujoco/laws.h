@@ -179,19 +179,19 @@ BACKSWING_INLINE void find_lengths(
         const Pack* impulse = all_laws + constraint * FIELDS + IMPULSE;
         low_slope -= impulse[0] * slip[0] + impulse[1] * slip[1] + impulse[2] * slip[2];
     }
-    auto slope_at = [&](Pack way) {
-        Pack total = begins + way * grows;
+    auto slope_at = [&](Pack step_length) {
+        Pack total = begins + step_length * grows;
         for (int constraint = 0; constraint < count; ++constraint) {
             const Pack* law = all_laws + constraint * FIELDS;
             const Pack* slip = law + SLIP;
             Pack r[3], impulses[3];
-            for (int c = 0; c < 3; ++c) r[c] = law[VALUE + c] + way * slip[c];
+            for (int c = 0; c < 3; ++c) r[c] = law[VALUE + c] + step_length * slip[c];
             respond<Number, L, ELLIPTIC>(law, r, impulses);
             total -= impulses[0] * slip[0] + impulses[1] * slip[1] + impulses[2] * slip[2];
         }
         return total;
     };
-    Pack low = nothing, high = nothing + 1, way = high, higher = low;
+    Pack low = nothing, high = nothing + 1, step_length = high, higher = low;
     Pack high_slope = slope_at(high), higher_slope = low_slope;
     const Pack goal = goal_share * __builtin_elementwise_abs(low_slope);
     // A step that doesn't descend is rounding.
@@ -202,20 +202,20 @@ BACKSWING_INLINE void find_lengths(
         Mask within = (secant > low) & (secant < high);
         if (search % 3 == 2) within ^= within;
         const Pack next = within ? secant : Number(0.5) * (low + high);
-        way = searches ? next : way;
-        const Pack slope = slope_at(way);
+        step_length = searches ? next : step_length;
+        const Pack slope = slope_at(step_length);
         searches &= ~(__builtin_elementwise_abs(slope) <= goal);
         const Mask falls = searches & (slope < nothing), rises = searches & ~(slope < nothing);
-        low = falls ? way : low;
+        low = falls ? step_length : low;
         low_slope = falls ? slope : low_slope;
         higher = rises ? high : higher;
         higher_slope = rises ? high_slope : higher_slope;
-        high = rises ? way : high;
+        high = rises ? step_length : high;
         high_slope = rises ? slope : high_slope;
     }
     // Lanes that are still searching end beyond the minimum, see convex_length.
-    way = searches ? high : way;
-    *packs<Number, L>(shared.lengths) = chosen ? way : nothing;
+    step_length = searches ? high : step_length;
+    *packs<Number, L>(shared.lengths) = chosen ? step_length : nothing;
 }
 
 // Compute the magnitudes as magnitudes of warp_kernels.solver.newton.descent. sums: roundings of a sum.

@@ -38,7 +38,7 @@ BACKSWING_INLINE void end_rows(int group, int nv, const Group& shared, const Arr
 // Propagate the adjoint of the rows of the constraints in one slot to their inputs. A world whose constraint isn't made
 // of velocities behaves as one without that side.
 template <typename Number, int L, typename TreeDofs, typename Constraints, typename Geometry, typename Group>
-BACKSWING_INLINE void rows_adjoint(int place, int group, int nv, const TreeDofs& trees, const Constraints& constraints,
+BACKSWING_INLINE void rows_adjoint(int slot, int group, int nv, const TreeDofs& trees, const Constraints& constraints,
     const Geometry& geometry, const Array<Vec3<Number>>& impulse, const Array<Number>& weight_array,
     const Group& shared, const Geometry& geometry_bar) {
     using Pack = backswing::Pack<Number, L>;
@@ -51,11 +51,11 @@ BACKSWING_INLINE void rows_adjoint(int place, int group, int nv, const TreeDofs&
     const Items<Number, L> weight(weight_array, group);
     const Pack nothing = 0;
     const wp::uint64* masks = shared.path.data;
-    const int* own_constraint = shared.order.data + place * L;
-    const Pack* bar = packs<Number, L>(shared.fields) + place * FIELDS + RHS_BAR;
+    const int* own_constraint = shared.order.data + slot * L;
+    const Pack* bar = packs<Number, L>(shared.fields) + slot * FIELDS + RHS_BAR;
     const Pack b[3] = {bar[0], bar[1], bar[2]};
     const bool has_own =
-        adjoint_system::has_any<Number, L>(packs<Number, L>(shared.fields) + place * FIELDS + BLOCK_BAR);
+        adjoint_system::has_any<Number, L>(packs<Number, L>(shared.fields) + slot * FIELDS + BLOCK_BAR);
     const Pack* speed = packs<Number, L>(shared.velocity);
     Pack* speed_bar = packs<Number, L>(shared.velocity) + nv;
     const Pack* before = speed_bar + nv;
@@ -86,7 +86,7 @@ BACKSWING_INLINE void rows_adjoint(int place, int group, int nv, const TreeDofs&
                 left[n] =
                     1 - (which == CONTACT ? entry<const Number>(references.contact, at, world)
                                           : entry<const Number>(references.anchor, 2 * at + which - POINT, world))[2];
-            here.place(n, world, which, at, tree, other, geometry);
+            here.set(n, world, which, at, tree, other, geometry);
         }
         const wp::uint64 all = here.all;
         if (!all) continue;

@@ -7,11 +7,11 @@ namespace backswing::newton::order {
 
 // Cost of a slot in addition to its entries in the system: for each degree of freedom, and for itself. Measured.
 constexpr int EACH_DOF = 6;
-constexpr int EACH_PLACE = 50;
+constexpr int EACH_SLOT = 50;
 
 BACKSWING_INLINE int cost(wp::uint64 mask) {
     const int size = __builtin_popcountll(mask);
-    return size * (size + 1) / 2 + EACH_DOF * size + EACH_PLACE;
+    return size * (size + 1) / 2 + EACH_DOF * size + EACH_SLOT;
 }
 
 BACKSWING_INLINE int count_of(const Array<int>& count, wp::int64 world) {
@@ -27,7 +27,7 @@ BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& cons
         const wp::int64 world = group * L + n;
         int own = 0;
         if (world < constraints.count.shape[0]) own = count_of(constraints.count, world);
-        for (int place = 0; place < most; ++place) to[place * L + n] = place < own ? place : -1;
+        for (int slot = 0; slot < most; ++slot) to[slot * L + n] = slot < own ? slot : -1;
     }
 }
 
@@ -51,18 +51,18 @@ BACKSWING_INLINE int align(int group, const Constraints& constraints, const Grou
                 const int t = *entry<const int>(constraints.tail, 2 * i + side, world);
                 if (t >= 0) mask |= masks[t];
             }
-            int place = i;
-            for (; place > 0 && acts[n][place - 1] < mask; --place) {
-                acts[n][place] = acts[n][place - 1];
-                numbers[n][place] = numbers[n][place - 1];
+            int slot = i;
+            for (; slot > 0 && acts[n][slot - 1] < mask; --slot) {
+                acts[n][slot] = acts[n][slot - 1];
+                numbers[n][slot] = numbers[n][slot - 1];
             }
-            acts[n][place] = mask;
-            numbers[n][place] = i;
+            acts[n][slot] = mask;
+            numbers[n][slot] = i;
         }
     }
     wp::uint64 together[MOST_CONSTRAINTS];
     unsigned taken[MOST_CONSTRAINTS];
-    int places = 0;
+    int slots = 0;
     while (true) {
         // Next, those of all worlds that act on the same.
         wp::uint64 mask = 0;
@@ -77,28 +77,28 @@ BACKSWING_INLINE int align(int group, const Constraints& constraints, const Grou
         for (int n = 0; n < L; ++n)
             if (at[n] < counts[n] && acts[n][at[n]] == mask) own |= 1u << n;
         // The cheapest slot: after all constraints of these worlds.
-        int best = places, least = cost(mask);
-        if (places == room) least = 1 << 30;
-        for (int place = places - 1; place >= 0 && !(taken[place] & own); --place) {
-            const int more = cost(together[place] | mask) - cost(together[place]);
+        int best = slots, least = cost(mask);
+        if (slots == room) least = 1 << 30;
+        for (int slot = slots - 1; slot >= 0 && !(taken[slot] & own); --slot) {
+            const int more = cost(together[slot] | mask) - cost(together[slot]);
             if (more < least) {
                 least = more;
-                best = place;
+                best = slot;
             }
         }
         if (best == room) return 0;
-        if (best == places) {
-            together[places] = 0;
-            taken[places] = 0;
-            for (int n = 0; n < L; ++n) to[places * L + n] = -1;
-            ++places;
+        if (best == slots) {
+            together[slots] = 0;
+            taken[slots] = 0;
+            for (int n = 0; n < L; ++n) to[slots * L + n] = -1;
+            ++slots;
         }
         together[best] |= mask;
         taken[best] |= own;
         for (int n = 0; n < L; ++n)
             if (own >> n & 1) to[best * L + n] = numbers[n][at[n]++];
     }
-    return places;
+    return slots;
 }
 
 } // namespace backswing::newton::order

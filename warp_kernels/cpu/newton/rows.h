@@ -27,7 +27,7 @@ BACKSWING_INLINE void put_sizes(const Pack<Number, L>* sizes, int n, Number* to)
 // whose constraint isn't made of velocities has a frame of zeros, and the entries of its joint.
 template <typename Number, int L, typename Paths, typename TreeDofs, typename Constraints, typename Geometry,
     typename Joints, typename Group, typename Rows, typename Bounces>
-BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const TreeDofs& trees,
+BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const TreeDofs& trees,
     const Constraints& constraints, const Geometry& geometry, const Joints& joints, const Array<Number>& factor_l_array,
     const Group& shared, const Array<Vec3<Number>>& row, const Rows& rows, const Bounces& bounces) {
     using Pack = backswing::Pack<Number, L>;
@@ -38,7 +38,7 @@ BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const 
     const Ancestors path(paths);
     const Pack* speed = packs<Number, L>(shared.velocity);
     const Pack part = *packs<Number, L>(shared.three);
-    const int* own_constraint = shared.order.data + place * L;
+    const int* own_constraint = shared.order.data + slot * L;
     // The rows times velocities and times their changes; sums of the magnitudes of the terms of the former and of all.
     Pack before[3], changes[3], sizes_before[3], sizes[3];
     for (int r = 0; r < 3; ++r) before[r] = changes[r] = sizes_before[r] = sizes[r] = nothing;
@@ -64,7 +64,7 @@ BACKSWING_INLINE void make_rows(int place, int group, const Paths& paths, const 
             }
             const int tree = trees.dof_tree.data[end];
             const int other = *entry<const int>(constraints.reference, constraint, world);
-            here.place(n, world, which, at, tree, other, geometry);
+            here.set(n, world, which, at, tree, other, geometry);
         }
         const wp::uint64 all = here.all;
         if (!all) continue;

@@ -33,7 +33,7 @@ struct Side {
     // at: index of its contact or anchor.
     // tree, reference: trees between whose origins the lever is.
     template <typename Geometry>
-    BACKSWING_MEMBER void place(int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
+    BACKSWING_MEMBER void set(int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
         const auto& contacts = geometry.contacts;
         const auto& equalities = geometry.equalities;
         if (kind == ORIENTATION) {

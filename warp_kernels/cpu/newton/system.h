@@ -23,11 +23,11 @@ BACKSWING_INLINE void gather_rows(int constraint, int group, int nv, const Paths
             tails[2 * n + side] = t;
             if (t >= 0) mask |= masks[t];
         }
-    int place[MOST_DOFS];
+    int offset[MOST_DOFS];
     int size = 0;
     for (wp::uint64 rest = mask; rest; rest &= rest - 1) {
         const int k = __builtin_ctzll(rest);
-        place[k] = size;
+        offset[k] = size;
         list[size++] = k;
     }
     shared.length.data[constraint] = size;
@@ -42,7 +42,7 @@ BACKSWING_INLINE void gather_rows(int constraint, int group, int nv, const Paths
             const int depth = path.depths[t];
             const int* above = path.ancestors + path.starts[t];
             for (int d = 0; d <= depth; ++d, from += row.strides[0]) {
-                Number* entries = to + place[d < depth ? above[d] : t] * 3 * L + n;
+                Number* entries = to + offset[d < depth ? above[d] : t] * 3 * L + n;
                 const Number* three_rows = reinterpret_cast<const Number*>(from);
                 for (int r = 0; r < 3; ++r) entries[r * L] = side == 0 ? three_rows[r] : entries[r * L] + three_rows[r];
             }
@@ -330,14 +330,14 @@ BACKSWING_INLINE void initial_guesses(int group, int nv, Number dt, Number least
     for (int k = 0; k < nv; ++k)
         speed[k] = __builtin_elementwise_abs(speed[k]) + dt * __builtin_elementwise_abs(change[k]);
     for (int k = 0; k < nv; ++k) {
-        Pack way = change[k], size = speed[k];
+        Pack rate = change[k], size = speed[k];
         for (int d = 0; d < path.depths[k]; ++d) {
             const int j = path.ancestors[path.starts[k] + d];
             const Pack l = factor_l[path.starts[k] + d];
-            way += l * change[j];
+            rate += l * change[j];
             size += __builtin_elementwise_abs(l) * speed[j];
         }
-        z_before[k] = -dt * way;
+        z_before[k] = -dt * rate;
         total += inverse_mass[k] > least ? size * size / inverse_mass[k] : nothing;
     }
     *packs<Number, L>(shared.scale) = total;

@@ -70,7 +70,7 @@ struct Envelope {
 
 // Extend the rows that one side of a constraint covers to begin at the index `least` or before.
 template <typename Number, typename Paths, typename System>
-BACKSWING_INLINE void reach(const Paths& paths, int tail, int least, const System& system, int world) {
+BACKSWING_INLINE void extend_rows(const Paths& paths, int tail, int least, const System& system, int world) {
     const auto permutation = column(system.permutation, world), first = column(system.first, world);
     const Path path(paths, tail);
     for (int d = 0; d <= path.depth; ++d) {
@@ -212,10 +212,10 @@ BACKSWING_INLINE void move_each(int count, const Array<T>& x_array, const Array<
 template <typename Number>
 BACKSWING_INLINE void impulses_go_on(int count, Number beta, Number share, const Array<Vec3<Number>>& x,
     const Array<Vec3<Number>>& direction, const Array<Vec3<Number>>& changes, int world) {
-    move_each<Number>(count, x, direction, changes, world, [&](Number& here, Number& way, Number& change) {
-        const Number along = beta * way;
+    move_each<Number>(count, x, direction, changes, world, [&](Number& here, Number& moved, Number& change) {
+        const Number along = beta * moved;
         here += along;
-        way = along + share * change;
+        moved = along + share * change;
         change = 0;
     });
 }
@@ -224,10 +224,10 @@ BACKSWING_INLINE void impulses_go_on(int count, Number beta, Number share, const
 template <typename Number>
 BACKSWING_INLINE void motion_goes_on(int count, Number beta, Number share, const Array<Number>& x,
     const Array<Number>& direction, const Array<Number>& before, int world) {
-    move_each<Number>(count, x, direction, before, world, [&](Number& here, Number& way, Number& kept) {
-        const Number change = here - kept, along = beta * way;
+    move_each<Number>(count, x, direction, before, world, [&](Number& here, Number& moved, Number& kept) {
+        const Number change = here - kept, along = beta * moved;
         here += along;
-        way = along + share * change;
+        moved = along + share * change;
         kept = here;
     });
 }

@@ -202,11 +202,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 iterate.impulse[i, world] = vec3()
             for n in range(nv):
                 k = parts.dof_of(n, world, iterate)
-                way = beta * iterate.step[k, world]
+                along_step = beta * iterate.step[k, world]
                 here = iterate.z[k, world]
-                iterate.step[k, world] = way + share * (here - iterate.work[k, world])
-                iterate.z[k, world] = here + way
-                iterate.work[k, world] = here + way
+                iterate.step[k, world] = along_step + share * (here - iterate.work[k, world])
+                iterate.z[k, world] = here + along_step
+                iterate.work[k, world] = here + along_step
         else:
             impulses_go_on(count, beta, share, iterate.sweep_impulse, iterate.slip, iterate.impulse, world)
             motion_goes_on(nv, beta, share, iterate.z, iterate.step, iterate.work, world)

@@ -72,7 +72,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
 
 @functools.cache
-def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
+def elimination_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     """Return the Warp functions of the order for one precision, of whole worlds or of parts."""
     structs = newton_structs(scalar)
     Iterate, System = structs.Iterate, structs.System

@@ -10,7 +10,7 @@ from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING, resisting_cone_functions
 from warp_kernels.solver.newton.laws import law_functions
-from warp_kernels.solver.newton.parts import ordering_functions, part_functions
+from warp_kernels.solver.newton.parts import elimination_functions, part_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
@@ -32,7 +32,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     laws = law_functions(scalar, friction)
     smoothing = smoothing_functions(scalar, friction)
     linear = system_functions(scalar, divided)
-    ordering = ordering_functions(scalar, divided)
+    elimination = elimination_functions(scalar, divided)
     parts = part_functions(scalar, divided)
     products = product_functions(scalar)
     structs = newton_structs(scalar)
@@ -262,7 +262,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     ):
         """Assemble the derivative of the residual with respect to z. Return whether it is symmetric."""
         symmetric = mark_active(world, count, mode, constraints, problem, iterate, system)
-        ordering.order(world, trees, constraints, couplings, iterate, system)
+        elimination.order(world, trees, constraints, couplings, iterate, system)
         linear.outline(world, count, nv, paths, constraints, iterate, system)
         linear.clear(world, nv, symmetric, problem.inverse_mass, iterate, system)
         for n in range(count):

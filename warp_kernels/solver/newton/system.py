@@ -67,7 +67,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             iterate.part[FACTORED, world] = 0
 
     @native.func_native()
-    def reach(paths: Paths, tail: int, least: int, system: System, world: int):
+    def extend_rows(paths: Paths, tail: int, least: int, system: System, world: int):
         """Extend the rows that a side of a constraint covers to begin at the index ``least`` or before."""
 
     @native.func_native()
@@ -95,7 +95,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
-                    reach(paths, tail, least, system, world)
+                    extend_rows(paths, tail, least, system, world)
         if wp.static(divided):
             pack_part(world, begin, nv, iterate, system)
         elif nv > MOST_DOFS:

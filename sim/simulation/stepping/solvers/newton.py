@@ -89,9 +89,9 @@ class NewtonArrays:
 
     def _row_starts(self, nv: int) -> wp.array:
         """Return the first entry of each row: that of a triangle, until a large system packs its own."""
-        places = np.arange(nv if nv <= MOST_DOFS else 0)
+        indices = np.arange(nv if nv <= MOST_DOFS else 0)
         starts = np.zeros((nv, self._worlds), dtype=np.int32)
-        starts[: len(places)] = (places * (places + 1) // 2)[:, None]
+        starts[: len(indices)] = (indices * (indices + 1) // 2)[:, None]
         return wp.array(starts, dtype=wp.int32, device=self._device)
 
 

@@ -248,9 +248,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             at -= trees.tree_dof_start[trees.dof_tree[tail]]
             for d in range(paths.dof_depth[tail] + 1):
                 k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                place = 3 * k * lanes + n
+                entry = 3 * k * lanes + n
                 coupled_response[at + k, world] = vec3(
-                    shared.response[place], shared.response[place + lanes], shared.response[place + 2 * lanes]
+                    shared.response[entry], shared.response[entry + lanes], shared.response[entry + 2 * lanes]
                 )
 
     @wp.kernel(module=module, enable_backward=False)

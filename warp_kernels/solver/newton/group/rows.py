@@ -37,7 +37,7 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def rows_adjoint(
-        place: int,
+        slot: int,
         group: int,
         nv: int,
         trees: TreeDofs,
@@ -77,7 +77,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @native.func_native()
     def make_rows(
-        place: int,
+        slot: int,
         group: int,
         paths: Paths,
         trees: TreeDofs,
@@ -129,19 +129,19 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         joints = Joints()
         joints.cones = cones
         joints.coupling_ratio = coupling_ratio
-        for place in range(order.arrange(group, most, constraints, shared)):
+        for slot in range(order.arrange(group, most, constraints, shared)):
             for n in range(lanes):
-                i = shared.order[place * lanes + n]
+                i = shared.order[slot * lanes + n]
                 if i >= 0:
                     world = group * lanes + n
                     kind = constraints.kind[i, world]
                     if has_own_kernels(kind):
-                        shared.order[place * lanes + n] = -1
+                        shared.order[slot * lanes + n] = -1
                     else:
                         own = reference_rows.reference(references, kind, constraints.item[i, world], world)
                         shared.three[n] = own[2]
             make_rows(
-                place, group, paths, trees, constraints, row_geometry, joints, factor_l, shared, row, rows, bounces
+                slot, group, paths, trees, constraints, row_geometry, joints, factor_l, shared, row, rows, bounces
             )  # fmt: skip
 
     return SimpleNamespace(module=module, group_rows=group_rows)

@@ -207,12 +207,12 @@ def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func
     def arrange(group: int, most: int, constraints: Constraints, shared: Group):
         """Call :func:`align` within the capacity, else :func:`take_in_order`. Return the number of slots."""
-        places = int(0)
+        slots = int(0)
         if most <= MOST_CONSTRAINTS:
-            places = align(group, constraints, shared)
-        if places == 0:
+            slots = align(group, constraints, shared)
+        if slots == 0:
             take_in_order(group, most, constraints, shared)
-            places = most
-        return places
+            slots = most
+        return slots
 
     return SimpleNamespace(take_in_order=take_in_order, align=align, arrange=arrange)
