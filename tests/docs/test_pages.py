@@ -196,6 +196,20 @@ def test_tendons(monkeypatch, tmp_path) -> None:
     assert model.nu == 1
 
 
+def test_switched_constraints(monkeypatch, tmp_path) -> None:
+    names = run("contact/constraints.md", tmp_path, monkeypatch)
+    height = names["state"].q.numpy()[:, 3]
+    fallen = -0.2 - 0.5 * 9.81 * 0.5**2
+    np.testing.assert_allclose(height, [fallen, fallen, fallen, 0.05], atol=0.02)
+    assert names["simulator"].parameters["anchor_active"].ravel().tolist() == [0, 0, 0, 0]
+
+
+def test_moving_surfaces(monkeypatch, tmp_path) -> None:
+    names = run("contact/surfaces.md", tmp_path, monkeypatch)
+    velocity = names["moved"].qd.numpy()[0, names["model"].qd_slice(names["parcel"])]
+    np.testing.assert_allclose(velocity, [0.8, 0, 0, 0, 0, 0], atol=1e-5)
+
+
 # A body on a hinge, a keyframe, and a body that only an input moves.
 ANT = """<mujoco><option timestep="0.004"/><worldbody>
 <geom type="plane" size="5 5 0.1"/>
