@@ -134,8 +134,8 @@ class Task(ABC):
         """Sample initial states of n episodes, with ``steps`` of zero, on the generator's device."""
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the model's inputs for one action: ``tau`` [n, nv], ``control`` [n, nu], ``kinematic_qd`` [n, nk], or
-        several of them.
+        """Return the model's inputs for one action: ``tau`` [n, nv], ``control`` [n, nu], ``kinematic_qd`` [n, nk],
+        ``active`` [n, number of ``model.switch_names``] (as of :func:`sim.torch.step`), or several of them.
 
         Args:
             state: the state before.

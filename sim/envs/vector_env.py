@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
-INPUTS = frozenset({"tau", "control", "kinematic_qd"})  # a model's inputs
+INPUTS = ("tau", "control", "kinematic_qd", "active")  # a model's inputs
 KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
@@ -386,17 +386,17 @@ class VectorEnv:
     def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
         """Return the state after an action, and masks of bad worlds and of ``lost`` ones: those keep their state."""
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
-        if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
+        if not isinstance(inputs, Mapping) or not set(inputs).issubset(INPUTS):
             said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
             raise ModelError(
-                f"{type(self.task).__name__}.inputs returned {said}; expected 'tau', 'control', 'kinematic_qd'"
+                f"{type(self.task).__name__}.inputs returned {said}; expected {', '.join(map(repr, INPUTS))}"
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
-                kinematic_qd=inputs.get("kinematic_qd"),
+                kinematic_qd=inputs.get("kinematic_qd"), active=inputs.get("active"),
             )  # fmt: skip
         diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None

@@ -15,6 +15,7 @@ ArrayLike = npt.ArrayLike | wp.array
 NO_ENTRIES = {
     "control": ": the model has no actuators; add them with add_actuator",
     "kinematic_qd": ": the model has no kinematic joints",
+    "active": ": no constraint of the model switches; add one with active=True or active=False",
 }
 
 

@@ -73,6 +73,7 @@ class Lineariser:
         tau: ArrayLike | None,
         control: ArrayLike | None,
         kinematic_qd: ArrayLike | None,
+        active: ArrayLike | None,
         next_state: State,
     ) -> Linearisation:
         """Return the derivatives of one step with a known result; see :meth:`sim.Simulator.linearise`."""
@@ -90,6 +91,7 @@ class Lineariser:
         records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
         records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))
         records.kinematic_qd = self._repeated(batches.of_one_step(kinematic_qd, model.nk, "kinematic_qd"))
+        records.active = self._repeated(batches.of_one_step(active, len(model.switch_names), "active"))
         records.state_rows, records.tau_rows, records.control_rows = A, B_tau, B_control
         for shard in self._copies.shards:
             shard.record_rows(self.copies)

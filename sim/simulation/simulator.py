@@ -302,6 +302,7 @@ class Simulator:
         control: ArrayLike | None = None,
         *,
         kinematic_qd: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> Linearisation:
         """Return the derivatives of the step that begins at a state, as matrices in tangent coordinates.
 
@@ -314,6 +315,7 @@ class Simulator:
             tau: joint forces, as for :meth:`step`.
             control: inputs of the actuators, as for :meth:`step`.
             kinematic_qd: velocities of the kinematic joints, as for :meth:`step`.
+            active: points, welds and couplings that are on, as for :meth:`step`.
 
         Returns:
             the derivatives in state, joint forces and inputs, and the state after the step.
@@ -337,10 +339,10 @@ class Simulator:
         require_state(state)
         with paused_tape():
             state = replace(state, act=first_act(self.engine, state.act))
-            next_state = self.step(state, tau, control, kinematic_qd=kinematic_qd)
+            next_state = self.step(state, tau, control, kinematic_qd=kinematic_qd, active=active)
             if self._lineariser is None or self._lineariser.bouncing != self.engine.bouncing:
                 self._lineariser = Lineariser(self.engine)
-            return self._lineariser(state, tau, control, kinematic_qd, next_state)
+            return self._lineariser(state, tau, control, kinematic_qd, active, next_state)
 
     @serialized
     def rollout(

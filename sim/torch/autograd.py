@@ -34,6 +34,7 @@ def rollout(
     contact_forces: bool = False,
     sensors: Sensors | None = None,
     kinematic_qd: torch.Tensor | None = None,
+    active: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> Rollout:
     """Simulate many steps, differentiable in state, control and the parameters given.
@@ -59,6 +60,8 @@ def rollout(
             integrators, as MuJoCo's do. Sensors of contacts and forces must be among the ``contact_sensors``.
         kinematic_qd: velocities of the kinematic joints [steps / hold, num_worlds, nk], in the order of
             ``model.kinematic_dofs``; :func:`velocities_along` finds those of a path. Default: those of the state.
+        active: points, welds and couplings that are on [steps / hold, num_worlds, n], bool, or 1 and 0, in the order
+            of ``model.switch_names``. It has no gradient. Default: those of the parameters, see :func:`sim.attach`.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
             they stay on the device, see :attr:`sim.Simulator.parameters`. Readings use them too, so that a mass can
@@ -71,7 +74,8 @@ def rollout(
         steps / hold + 1.
 
     Raises:
-        ModelError: for a wrong shape, dtype, device or parameter name, for steps that aren't a multiple of hold, for
+        ModelError: for a wrong shape, dtype, device or parameter name, for ``active`` that requires a gradient, for
+            steps that aren't a multiple of hold, for
             contact forces of a simulator without ``contact_sensors``, for sensors of another simulator, and for held
             inputs with sensors, or with forces of a contact sensor, since contacts have no mean.
         RuntimeError: for a second derivative, forward mode and vmap over inputs, which are not supported, and for a
@@ -109,7 +113,7 @@ def rollout(
         if hold > 1 or checkpoint_interval != 1:
             raise ModelError("rollout: sensors read the states of all steps; remove hold and checkpoint_interval")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
-    driven = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd}
+    driven = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd, "active": _numbers(simulator, active)}
     settings = Settings(
         simulator, tuple(given), _number_of_steps(simulator, driven, steps, hold), checkpoint_interval,
         leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration,
@@ -159,7 +163,18 @@ def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
 
 def _sizes(simulator: Simulator) -> dict[str, int]:
     """Return the sizes of the inputs of a step, by name."""
-    return {"tau": simulator.model.nv, "control": simulator.model.nu, "kinematic_qd": simulator.model.nk}
+    model = simulator.model
+    return {"tau": model.nv, "control": model.nu, "kinematic_qd": model.nk, "active": len(model.switch_names)}
+
+
+def _numbers(simulator: Simulator, active: torch.Tensor | None) -> torch.Tensor | None:
+    """Return switches as numbers of the model's dtype if they are bool."""
+    if active is None:
+        return None
+    _require_tensor("active", active)
+    if active.requires_grad:
+        raise ModelError("active requires a gradient, but switches have none; give active.detach()")
+    return active.to(TORCH_DTYPES[simulator.model.dtype]) if active.dtype == torch.bool else active
 
 
 def _number_of_steps(
@@ -197,6 +212,7 @@ def step(
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     kinematic_qd: torch.Tensor | None = None,
+    active: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> NextState:
     """Take one differentiable step, or several with the same inputs, like :func:`rollout`.
@@ -213,6 +229,7 @@ def step(
         leave_out_bad_worlds: as for :func:`rollout`.
         act: states of actuators that have one [num_worlds, na].
         kinematic_qd: velocities of the kinematic joints [num_worlds, nk]. Default: those of the state.
+        active: points, welds and couplings that are on [num_worlds, n], as for :func:`rollout`.
         **parameters: as for :func:`rollout`.
 
     Returns:
@@ -245,9 +262,10 @@ def step(
             "sim.torch.step: actuators of the model have states; give act (zeros at first), then the act that step "
             "returned"
         )
+    every = tau, control, kinematic_qd, _numbers(simulator, active)
     driven = [
         None if value is None else _tensor(simulator, name, value, size)
-        for (name, size), value in zip(_sizes(simulator).items(), (tau, control, kinematic_qd), strict=True)
+        for (name, size), value in zip(_sizes(simulator).items(), every, strict=True)
     ]
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
     settings = Settings(simulator, tuple(given), hold, 1, leave_out_bad_worlds, returned=None)

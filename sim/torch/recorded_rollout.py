@@ -65,10 +65,10 @@ class Settings:
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, act, tau, control, kinematic_qd, *values of parameters)``.
+    """``apply(settings, q, qd, act, tau, control, kinematic_qd, active, *values of parameters)``.
 
-    It returns the requested states q, qd and act (empty without), the contact forces of all steps (empty without
-    sensors), the velocities that the constraint law found if they are kept, then impulses if any.
+    ``active`` has no gradient. It returns the requested states q, qd and act (empty without), the contact forces of all
+    steps (empty without sensors), the velocities that the constraint law found if they are kept, then impulses if any.
     """
 
     @staticmethod
@@ -81,6 +81,7 @@ class RecordedRollout(torch.autograd.Function):
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
         kinematic_qd: torch.Tensor | None,
+        active: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """Return the value."""
@@ -101,6 +102,7 @@ class RecordedRollout(torch.autograd.Function):
                 _gradients(settings, (q, qd, act, tau, control, kinematic_qd), values),
                 settings.keeps_solved,
                 _rows_or_none(kinematic_qd),
+                _rows_or_none(active),
             )
             settings.recording = recording
             return _outputs(settings, recording.records)
@@ -108,9 +110,9 @@ class RecordedRollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Save what the gradient needs, including the states, so that PyTorch detects a change of them."""
-        ctx.settings, _, _, _, tau, control, kinematic_qd, *values = inputs
+        ctx.settings, _, _, _, tau, control, kinematic_qd, active, *values = inputs
         ctx.mark_non_differentiable(*output[4 + ctx.settings.keeps_solved :])
-        ctx.save_for_backward(tau, control, kinematic_qd, *values, *output)
+        ctx.save_for_backward(active, tau, control, kinematic_qd, *values, *output)
 
     @staticmethod
     def backward(
@@ -126,9 +128,10 @@ class RecordedRollout(torch.autograd.Function):
         grads = (q_grad, qd_grad, act_grad, force_grad, further[0] if settings.keeps_solved else None)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
-        tau, control, kinematic_qd, *_ = inputs = ctx.saved_tensors
+        _, *inputs = ctx.saved_tensors
+        tau, control, kinematic_qd, *_ = inputs
         needed = ctx.needs_input_grad[1:]
-        wanted = tuple(name for name, need in zip(settings.names, needed[6:], strict=True) if need)
+        wanted = tuple(name for name, need in zip(settings.names, needed[7:], strict=True) if need)
         # An operation of autograd only if a derivative of it may be requested.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
@@ -137,7 +140,7 @@ class RecordedRollout(torch.autograd.Function):
             del settings.recording
         has_states = bool(settings.simulator.model.na)
         driven = (x is not None for x in (tau, control, kinematic_qd))
-        given = (True, True, has_states, *driven, *needed[6:])
+        given = (True, True, has_states, *driven, False, *needed[7:])
         return None, *(next(found) if there else None for there in given)
 
     @staticmethod
@@ -229,7 +232,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
 
     Args:
         settings: everything but tensors.
-        inputs: q, qd, act, tau, control, kinematic_qd, and values of parameters.
+        inputs: q, qd, act, tau, control, kinematic_qd, active, and values of parameters.
     """
     require_no_recording("a rollout")
     if torch._C._are_functorch_transforms_active():
