@@ -428,6 +428,27 @@ class Simulator:
 
     @property
     @serialized
+    def constraint_force(self) -> dict[str, np.ndarray]:
+        """Return the forces and torques of point and weld constraints in the last step, by name [num_worlds, 6].
+
+        These are the force on the second link [N] and the torque on it about the constraint's point [N m], along world
+        axes, averaged over the step (with "rk4", of its last stage). They are zero for constraints that are off. Read
+        them before a backward pass, which recomputes steps.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> lamp = scene.add_sphere(radius=0.05, mass=2.0, position=(0, 0, 1), name="lamp")
+            >>> _ = scene.add_weld_constraint("hook", "world", "lamp")
+            >>> simulator = sim.Simulator(scene.finalize("float64"), dt=1 / 240, device="cpu")
+            >>> state = simulator.step(simulator.initial_state())
+            >>> simulator.constraint_force["hook"][0].round(3).tolist()
+            [0.0, 0.0, 19.62, 0.0, 0.0, 0.0]
+        """
+        return self.engine.reports.constraint_force()
+
+    @property
+    @serialized
     def adjoint_residual(self) -> np.ndarray:
         """Return the residual of the adjoint's linear solves in the last backward pass [num_worlds].
 

@@ -15,8 +15,8 @@ METHODS = {
     "contacts", "initial_state", "linearise", "parameters", "replace", "rollout", "state", "step",
 }  # fmt: skip
 REPORTS = {
-    "adjoint_residual", "bad_worlds", "constraint_error", "contact_overflow", "largest_contact_overflow",
-    "residual", "solver_iterations",
+    "adjoint_residual", "bad_worlds", "constraint_error", "constraint_force", "contact_overflow",
+    "largest_contact_overflow", "residual", "solver_iterations",
 }  # fmt: skip
 ARGUMENTS = {
     "check_finite", "contact", "contact_sensors", "device", "dt", "integrator", "model", "num_worlds", "state_limit",

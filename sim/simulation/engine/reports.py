@@ -5,15 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import warp as wp
-from scipy.spatial.transform import Rotation
 
 from sim.arrays.host_memory import AnyArray
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.checks import counted
+from sim.simulation.engine.anchors import anchor_distances, anchor_forces
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
-from sim.simulation.stepping.workspace import Workspace
 
 # Warning classes with their texts.
 Problems = list[tuple[type[Warning], str]]
@@ -65,6 +64,11 @@ class Reports:
     def constraint_error(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.constraint_error`."""
         return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self.forward])
+
+    def constraint_force(self) -> dict[str, np.ndarray]:
+        """Return the value of :attr:`sim.Simulator.constraint_force`."""
+        forces = np.concatenate([anchor_forces(shard.step) for shard in self.forward])
+        return dict(zip(self.forward[0].step.model.equalities.anchor_names, forces.swapaxes(0, 1), strict=True))
 
     def adjoint_residual(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.adjoint_residual`."""
@@ -182,28 +186,3 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     count = f"{len(bad)} of {len(bad_state)} worlds went bad, see Simulator.bad_worlds"
     others = f"; {count}" if len(bad) > 1 else ""
     return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"
-
-
-def anchor_distances(step: Workspace) -> np.ndarray:
-    """Return the distance between the two anchors of each point or weld constraint [worlds, anchors], m.
-
-    It is zero for constraints that are switched off.
-    """
-    model, parameters = step.model, step.device_model.parameters
-    if not model.equalities.anchor_names:
-        return np.zeros((step.num_worlds, 0))
-    pose, origin = (
-        array.numpy().astype(float) for array in (step.kinematics.pose.worlds, step.kinematics.origin.worlds)
-    )
-    positions = []
-    for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
-        points = parameters[name].numpy().astype(float)[..., :3]  # shared, or per world
-        position = np.repeat(points, step.num_worlds // len(points), axis=0)
-        for row, link in enumerate(links):
-            if link >= 0:
-                turned = Rotation.from_quat(pose[link, :, 3:]).apply(position[:, row])
-                position[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
-        positions.append(position)
-    distances: np.ndarray = np.linalg.norm(positions[1] - positions[0], axis=-1)
-    active = parameters["anchor_active"].numpy() if model.switches else np.ones(1)
-    return np.where(active > 0.5, distances, 0.0)
