@@ -118,7 +118,7 @@ XML = """
 
 @pytest.mark.parametrize("active", [(True, False, False), (False, True, False), (False, False, True)])
 def test_as_in_mujoco(tmp_path, active):
-    """The file's ``active``, switched in the next step, and written again."""
+    """The file's ``active``, switched in the next step, and written again; with MuJoCo's forces."""
     path = tmp_path / "scene.xml"
     path.write_text(XML.format(*(str(each).lower() for each in active)))
     peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
@@ -133,6 +133,9 @@ def test_as_in_mujoco(tmp_path, active):
         state = simulator.step(state)
         _, qvel = sim.to_mujoco(model, state.q.numpy()[0], state.qd.numpy()[0])
         np.testing.assert_allclose(qvel, data.qvel, atol=1e-10)
+        for name, on in zip(("pin", "bond"), switched[:2], strict=True):
+            expected = -data.efc_force[:3] if on else np.zeros(3)  # MuJoCo's acts on the first body
+            np.testing.assert_allclose(simulator.constraint_force[name][0, :3], expected, atol=1e-6)
     again = load_quietly(sim.exporters.write_mjcf(tmp_path / "again.xml", model))
     for name in ("anchor_active", "coupling_active"):
         np.testing.assert_array_equal(again.parameters[name], model.parameters[name])
