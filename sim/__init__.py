@@ -56,6 +56,7 @@ from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.linearisation import Linearisation
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactMethod, HardContact, ModelContact, MujocoContact, PgsContact
+from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.paths import velocities_along
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
@@ -96,6 +97,7 @@ __all__ = [
     "RayTargets",
     "SDFWarning",
     "Simulator",
+    "SimulatorParameters",
     "Softness",
     "Spring",
     "StabilityWarning",

@@ -43,7 +43,7 @@ def test_viewer_without_viser(monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=1.0, mass=1.0)
-    with pytest.raises(sim.ModelError, match=r'the viewer needs the package viser: pip install "backswing\[view\]"'):
+    with pytest.raises(sim.ModelError, match=r"package viser: pip install 'backswing\[view\]'"):
         sim.viewer.Viewer(builder.finalize())
 
 

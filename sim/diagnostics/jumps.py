@@ -21,6 +21,8 @@ STEP = 1e-6
 # Tolerance for the change that the derivatives leave unexplained, relative to their integral or the change, whichever
 # is larger.
 UNEXPLAINED = 0.1
+# Rounding of that change, relative to the loss: differences over STEP enlarge the loss's own by 1 / STEP.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def find_jumps(
             slopes = (loss[2 + intervals :] - loss[2 : 2 + intervals]) / (2.0 * STEP)
             change, integral = float(loss[1] - loss[0]), float(slopes.mean() * 2.0 * RANGE)
             largest = max(abs(change), abs(integral), float(np.abs(slopes).mean()) * 2.0 * RANGE)
-            if abs(change - integral) > UNEXPLAINED * largest:
+            if abs(change - integral) > UNEXPLAINED * largest + ROUNDING * float(np.abs(loss).max()):
                 found[name] = Jump(name, world, change, integral)
         directions = {name: directions[name] for name in found}
     return list(found.values())

@@ -70,7 +70,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "height": ParameterSpec("height", (), "m", "heights of the heightfields, before their scale"),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product, or by its rule"),
     "friction_across": ParameterSpec(
-        "geometry", (), "-", "friction across the direction of a geometry that has one, where ``friction`` is along it"
+        "geometry", (), "-", "friction across the direction of a geometry that has one, where `friction` is along it"
     ),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "torsional_friction": ParameterSpec(

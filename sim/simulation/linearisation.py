@@ -11,7 +11,7 @@ from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.engine import Engine
 from sim.simulation.state import State
-from sim.simulation.stepping.workspace import carrying
+from sim.simulation.stepping.stages.kinematics import carrying
 from warp_kernels.records import Records
 from warp_kernels.types import PRESCRIBED_INERTIA
 

@@ -391,7 +391,7 @@ class Simulator:
     def parameters(self) -> SimulatorParameters:
         """Return the present parameters, a mapping to read and to write: ``simulator.parameters["mass"] = 2.0``.
 
-        See :class:`sim.simulation.parameters.SimulatorParameters` for values per world, several at once, and values
+        See :class:`sim.SimulatorParameters` for values per world, several at once, and values
         that are restored at the end of a ``with`` block.
         """
         return SimulatorParameters(self.engine)

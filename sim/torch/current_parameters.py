@@ -1,5 +1,6 @@
 """A simulator's parameters, present or given for a call, as tensors and in a robot."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -46,15 +47,14 @@ def with_given(simulator: Simulator, given: Mapping[str, torch.Tensor]) -> Simul
 
 
 class _Given:
+    """parameters: the given values, or else the simulator's."""
+
     def __init__(self, simulator: Simulator, given: Mapping[str, torch.Tensor]):
-        self._simulator, self._given = simulator, given
+        self._simulator = simulator
+        self.parameters: Mapping[str, Any] = ChainMap(dict(given), cast(dict[str, Any], simulator.parameters))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._simulator, name)
-
-    def parameter(self, name: str) -> Any:
-        """Return the given value, or else the simulator's."""
-        return self._given[name] if name in self._given else self._simulator.parameters[name]
 
 
 def current_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:

@@ -36,11 +36,16 @@ def energy(q: np.ndarray, qd: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_two_boxes_stand_still(dtype):
     model = tower(["box", "box"], [(0.0, 0.0, 0.1), (0.03, -0.02, 0.3)], dtype)
-    q, _, simulator = run(model, 3.0)
+    q, qd, simulator = run(model, 3.0)
     np.testing.assert_allclose(q, np.tile(q[0], (len(q), 1)), atol=1e-9 if dtype == "float64" else 1e-5)
-    weight = sum(block.impulse[0] for block in blocks(simulator) if block.kind == CONTACT) / simulator.dt
+    # In float32 heights alternate by their last digit, which takes 0.06 N; the mean is right.
+    state, weights = simulator.state(q[-1], qd[-1]), []
+    for _ in range(30):
+        state = simulator.step(state)
+        impulse = sum(block.impulse[0] for block in blocks(simulator) if block.kind == CONTACT)
+        weights.append(impulse / simulator.dt)
     # The ground carries both, the lower box one.
-    np.testing.assert_allclose(weight, 3.0 * G, rtol=1e-6 if dtype == "float64" else 1e-3)
+    np.testing.assert_allclose(np.mean(weights), 3.0 * G, rtol=1e-6 if dtype == "float64" else 1e-4)
 
 
 @pytest.mark.parametrize("shapes", [["box", "box"], ["box", "cylinder"], ["cylinder", "box"], ["cylinder", "cylinder"]])

@@ -124,12 +124,12 @@ def test_files(monkeypatch, tmp_path, capsys):
     assert "not reached after 1 iterations" in printed
     with np.load(tmp_path / "reach.npz") as file:
         assert file["figures"].shape == (2, 4)
-        directions = file["ways"].tolist()
-        assert directions[: example.PASSES + 1] == [example.method_name(k) for k in range(example.PASSES + 1)]
-        for k, direction in enumerate(directions):
-            (line,) = (line for line in printed.splitlines() if line.startswith(direction))
+        methods = file["methods"].tolist()
+        assert methods[: example.PASSES + 1] == [example.method_name(k) for k in range(example.PASSES + 1)]
+        for k, method in enumerate(methods):
+            (line,) = (line for line in printed.splitlines() if line.startswith(method))
             distance, angle = 1e3 * file[f"distance_{k}"], np.degrees(file[f"angle_{k}"])
-            told = [float(word) for word in line.removeprefix(direction).replace("%", "").split()]
+            told = [float(word) for word in line.removeprefix(method).replace("%", "").split()]
             expected = [f(x) for x in (distance, angle) for f in (np.mean, np.median, lambda x: np.quantile(x, 0.95))]
             expected.append(100.0 * np.mean((distance < 5.0) & (angle < 1.0)))
             np.testing.assert_allclose(told[:-1], expected, atol=0.06)

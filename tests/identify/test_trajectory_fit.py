@@ -365,7 +365,7 @@ def of(function):
         (dict(noise=0.01), r"noise is 0.01; give a standard deviation by channel, such as \{'q': 0.01\}"),
         (dict(noise={"q": -1.0}), "noise of q is -1.0; expected a positive number, or 2 of them"),
         (dict(noise={"q": np.inf}), "noise of q is inf; expected a positive number"),
-        (dict(noise={"q": [0.1, np.inf]}), "noise: .*known_start=True"),
+        (dict(noise={"q": [0.1, np.inf]}), "noise .*known_start=True"),
         (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
         (dict(noise={"q": 0.1, "qd": 1.0}), "qd"),
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),

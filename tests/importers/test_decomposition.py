@@ -125,5 +125,5 @@ def test_messages(folder, monkeypatch):
         with raises_naming("True", "False", "CoACD"):
             sim.load(folder / "r.urdf", decompose=wrong)
     monkeypatch.setitem(sys.modules, "coacd", None)
-    with raises_naming("r.urdf", "mesh 'ell.obj'", "CoACD", error=sim.ImportFileError):
+    with raises_naming("r.urdf", "mesh 'ell.obj'", "coacd", error=sim.ImportFileError):
         sim.load(folder / "r.urdf", decompose=True)

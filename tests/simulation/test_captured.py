@@ -94,7 +94,7 @@ def test_warp_repeats_the_same(contact, monkeypatch):
     """As it does where it may call kernels otherwise: in versions that came later. Bit by bit, forward and back."""
     found = []
     for versions in (graphs.SAME_SIGNATURE, ()):
-        monkeypatch.setattr(graphs, "CALLED_ALIKE", versions)
+        monkeypatch.setattr(graphs, "SAME_SIGNATURE", versions)
         model = hopper("float64")
         model.parameters["restitution"][:] = 0.0
         simulator = sim.Simulator(model, DT, WORLDS, "cpu", CONTACTS[contact])

@@ -151,7 +151,7 @@ def test_what_is_refused():
     for given, message in (
         ({"geometries": [], "against": ball}, "geometries is empty"),
         ({"geometries": ball, "against": ["nothing"]}, "unknown geometry 'nothing'"),
-        ({"geometries": ball, "against": ground, "reach": -1.0}, "reach is -1.0"),
+        ({"geometries": ball, "against": ground, "max_distance": -1.0}, "max_distance is -1.0"),
         ({"geometries": ball, "against": ball}, "geometries 'ball/geometry' and 'ball/geometry'"),
     ):
         with pytest.raises(sim.ModelError, match=message):

@@ -71,7 +71,7 @@ def test_forces_and_readings_have_the_gradients_of_each():
     for value, *parts in zip(found, first, second, strict=True):
         largest = float(value.abs().max())
         assert largest > 0.0
-        torch.testing.assert_close(value, sum(parts), rtol=0, atol=1e-11 * largest)  # sums in another order
+        torch.testing.assert_close(value, sum(parts), rtol=0, atol=1e-10 * largest)  # sums in another order
 
 
 def test_it_is_frozen_copied_and_pickled():

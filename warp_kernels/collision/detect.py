@@ -183,7 +183,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 if wp.static(family in ROUND):
                     radius = bounds.bounding_radius(geometries.type[a], size_a)
                 else:
-                    radius = hulls.radius_of(packed.extent[a], size_a, packed.vertices)
+                    radius = hulls.hull_radius(packed.extent[a], size_a, packed.vertices)
                 # The body, which is a, as seen from the field.
                 cutoff = frame.cutoff(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
             elif wp.static(family == ON_PLANE):

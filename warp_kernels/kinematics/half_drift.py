@@ -24,9 +24,8 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
     ints, array2d, vectors = wp.array(dtype=int), wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3)
     functions = recentre_functions(scalar)
     arm_change, shift_power = functions.arm_change, functions.shift_power
-    module, adjoint_module, reflection_module = (
-        kernel_module(name, scalar) for name in ("half_drift", "half_drift_adjoint", "reflect_velocity")
-    )
+    module, adjoint_module = (kernel_module(name, scalar) for name in ("half_drift", "half_drift_adjoint"))
+    reflection_module = kernel_module("reflect_velocity", scalar, inlined=True)
 
     @wp.func
     def three(x: array2d, world: int, k: int):

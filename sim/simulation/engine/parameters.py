@@ -115,7 +115,7 @@ class Parameters:
     def out_of_range(self) -> dict[str, int]:
         """Return the count of numbers of each parameter that were out of range.
 
-        See :attr:`sim.simulation.parameters.SimulatorParameters.out_of_range`.
+        See :attr:`sim.SimulatorParameters.out_of_range`.
         """
         counts = {name: int(count.numpy()[0]) for name, count in self._on_device.outside.items()}
         return {name: count for name, count in counts.items() if count}

@@ -125,8 +125,6 @@ class Workspace(SolverChoice):
         lanes = lanes_worth(device_model.lanes, self.total_worlds)
         self.groups = LaneGroups(self.scalar, self.num_worlds, lanes, self.device)
         self._find_free_bases()
-        self.kinematic_dof = integer_array(self.model.kinematic_dofs, self.device)
-        self.kinematic_carries = integer_array(carrying(self.model), self.device)
         self._allocate_state()
         self._allocate_reports()
 
@@ -275,17 +273,6 @@ class Workspace(SolverChoice):
         """Launch a kernel whose threads share out the constraints of a world."""
         threads = self.constraint_threads
         self.launch(kernel, (threads, self.num_worlds), *own, threads=threads, **named)
-
-
-def carrying(model: Model) -> np.ndarray:
-    """Return 1 for each kinematic degree of freedom in a path with joints that forces move, 0 for the others [nk]."""
-    carries = np.zeros(model.nv, dtype=bool)
-    for dof in range(model.nv):
-        path = [dof]
-        while model.dof_parent[path[-1]] >= 0:
-            path.append(int(model.dof_parent[path[-1]]))
-        carries[path] |= not model.prescribed[path].all()
-    return carries[model.kinematic_dofs].astype(np.int32)
 
 
 class Stage:

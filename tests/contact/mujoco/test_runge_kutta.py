@@ -170,7 +170,7 @@ def test_what_is_refused(tmp_path):
 
 def test_loading_the_way_back_reads_no_trajectory(monkeypatch):
     """Its kernels run once before Warp captures them, when the cursor stands behind the last step of a rollout."""
-    monkeypatch.setattr("sim.arrays.graphs.CALLED_ALIKE", ())
+    monkeypatch.setattr("sim.arrays.graphs.SAME_SIGNATURE", ())
     bound = []
     run_adjoint = RungeKuttaStep.run_adjoint
 

@@ -39,7 +39,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
 
     @wp.func
-    def path_velocity(
+    def tendon_point_velocity(
         number: int, path_link: wp.array(dtype=int), point_position: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial), world: int,
     ):  # fmt: skip
@@ -49,7 +49,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         return found
 
     @wp.func
-    def path_acceleration(
+    def tendon_point_acceleration(
         number: int, path_link: wp.array(dtype=int), point_position: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial), acceleration: wp.array2d(dtype=spatial), world: int,
     ):  # fmt: skip
@@ -92,12 +92,12 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             if segment_length[segment, world] > zero:
                 share = segment_share[segment]
                 pull = segment_pull[segment, world]
-                apart = path_velocity(last, path_link, point_position, velocity, world)
-                apart -= path_velocity(first, path_link, point_position, velocity, world)
+                apart = tendon_point_velocity(last, path_link, point_position, velocity, world)
+                apart -= tendon_point_velocity(first, path_link, point_position, velocity, world)
                 along = wp.dot(pull, apart)
                 turning = share * share * wp.dot(apart, apart) - along * along
-                change = path_acceleration(last, path_link, point_position, velocity, acceleration, world)
-                change -= path_acceleration(first, path_link, point_position, velocity, acceleration, world)
+                change = tendon_point_acceleration(last, path_link, point_position, velocity, acceleration, world)
+                change -= tendon_point_acceleration(first, path_link, point_position, velocity, acceleration, world)
                 tendon_curvature[number, world] += turning / segment_length[segment, world] + wp.dot(pull, change)
 
     @wp.func

@@ -8,6 +8,7 @@ import warp as wp
 
 from sim.arrays.allocation import fill, gradients_of, zeros
 from sim.dynamics.bodies import run_kinematics
+from sim.model.model import Model
 from sim.simulation.stepping.lane_groups import share
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.kinematics.integrate import integrate_kernels
@@ -27,6 +28,8 @@ class Kinematics(Stage):
         subspace: motion subspaces [dof, ...].
         floating_link, floating: bases whose centre of mass moves along a straight line in a step, as indices and as a
             mask of links.
+        kinematic_dof: degrees of freedom with prescribed motion [nk].
+        kinematic_carries: 1 for those that carry joints which forces move [nk].
         motions, motions_bar: struct of origins and motion subspaces of worlds, and that of their gradients.
     """
 
@@ -43,6 +46,8 @@ class Kinematics(Stage):
         self._of_groups = self._arrays_of_groups()
         self.floating_link = step.integers(step.floating)
         self.floating = step.integers(np.isin(np.arange(model.num_links), step.floating))
+        self.kinematic_dof = step.integers(model.kinematic_dofs)
+        self.kinematic_carries = step.integers(carrying(model))
         self._bases = (len(step.floating), step.num_worlds)
         self.motions: Any = self._gathered()
 
@@ -108,3 +113,14 @@ class Kinematics(Stage):
         if self._bases[0]:
             kernel = recentre_kernels(self._step.scalar).path_acceleration
             self._step.launch(kernel, self._bases, tape=True, qdd=acceleration)
+
+
+def carrying(model: Model) -> np.ndarray:
+    """Return 1 for each kinematic degree of freedom in a path with joints that forces move, 0 for the others [nk]."""
+    carries = np.zeros(model.nv, dtype=bool)
+    for dof in range(model.nv):
+        path = [dof]
+        while model.dof_parent[path[-1]] >= 0:
+            path.append(int(model.dof_parent[path[-1]]))
+        carries[path] |= not model.prescribed[path].all()
+    return carries[model.kinematic_dofs].astype(np.int32)

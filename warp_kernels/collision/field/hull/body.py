@@ -61,7 +61,7 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return hull
 
     @wp.func
-    def radius_of(extent: wp.vec4i, scale: vec3, vertices: points):
+    def hull_radius(extent: wp.vec4i, scale: vec3, vertices: points):
         """Return the distance of the farthest vertex from the hull's origin."""
         square = scalar(0.0)
         for code in range(extent[1]):
@@ -109,4 +109,4 @@ def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     bounds.top = wp.max(bounds.top, surface.top_of_cell(data, field, row, column))
         return bounds
 
-    return SimpleNamespace(Hull=Hull, Bounds=Bounds, make_hull=make_hull, radius_of=radius_of, bounds_of=bounds_of)
+    return SimpleNamespace(Hull=Hull, Bounds=Bounds, make_hull=make_hull, hull_radius=hull_radius, bounds_of=bounds_of)

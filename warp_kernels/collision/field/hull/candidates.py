@@ -137,7 +137,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
     return SimpleNamespace(
         Data=Data,
         Drift=Drift,
-        radius_of=bodies.radius_of,
+        hull_radius=bodies.hull_radius,
         soonest=soonest,
         features=features,
         element_of=element_of,
