@@ -37,6 +37,10 @@ def contact_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             return
         contacts_bar.point[slot, world] = vec3()
         contacts_bar.frame[slot, world] = mat33()
+        # Frames of rolling friction follow those of all slots in models whose friction has a direction.
+        turning = slot + contacts_bar.friction.shape[0]
+        if turning < contacts_bar.frame.shape[0]:
+            contacts_bar.frame[turning, world] = mat33()
         contacts_bar.distance[slot, world] = scalar(0.0)
         contacts_bar.friction[slot, world] = scalar(0.0)
         contacts_bar.restitution[slot, world] = scalar(0.0)
