@@ -188,7 +188,7 @@ class Problem:
 
     def worlds(self, count: int) -> Simulator:
         """Return a simulator with ``count`` worlds and the present parameters; kept for the next call."""
-        values = dict(self.simulator.parameters)
+        values = self.simulator.engine.parameters.all_numbers()
         simulator, given = self._simulators.get(count, (None, {}))
         changed = [name for name, value in values.items() if value is not given.get(name)]
         for name in changed:
@@ -263,7 +263,9 @@ class Problem:
     ) -> Motion:
         """Return the motion that costs are evaluated on, see :class:`Motion`."""
         robot = self._current(q)
-        return Motion(q, qd, act, controls, contact_force, robot, self.tangent, dict(self.simulator.parameters))
+        return Motion(
+            q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.engine.parameters.all_numbers()
+        )
 
     def cost(self, motion: Motion) -> torch.Tensor:
         """Compute the cost of every world [worlds], ignoring constraints."""

@@ -117,7 +117,8 @@ class Simulator:
         self._looked_at_the_start = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, dict(self.parameters))
+        parameters = self.engine.parameters.all_numbers()
+        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, parameters)
         return type(self), (
             *arguments,
             self.check_finite,
@@ -149,7 +150,7 @@ class Simulator:
             changes: arguments of the constructor that differ.
         """
         same = {name: getattr(self, name) for name in FIXED - {"num_worlds"}}
-        parameters = dict(self.parameters) if parameters is None else parameters
+        parameters = self.engine.parameters.all_numbers() if parameters is None else parameters
         return type(self)(num_worlds=num_worlds, parameters=parameters, **{**same, **changes})
 
     @serialized

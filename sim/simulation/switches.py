@@ -51,7 +51,7 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
     values = _switched(simulator, anchors, couplings, worlds, 1.0)
     chosen = values.pop("chosen")
     if anchors:
-        device_model = DeviceModel(model, "cpu", simulator.num_worlds, dict(simulator.parameters))
+        device_model = DeviceModel(model, "cpu", simulator.num_worlds, simulator.engine.parameters.all_numbers())
         poses = forward_kinematics(device_model, q).numpy().astype(np.float64)
         values["anchor_b"] = _per_world(simulator, "anchor_b")
         anchor_a = _per_world(simulator, "anchor_a")

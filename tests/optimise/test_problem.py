@@ -146,6 +146,20 @@ def test_parameters_set_later_count():
     np.testing.assert_array_equal(problem.costs_of(np.ones((1, 50))), before)
 
 
+def test_parameters_that_stay_are_not_set_again(monkeypatch):
+    problem = swing()
+    problem.costs_of(np.ones((3, 50)))
+    found, update = [], sim.SimulatorParameters.update
+    monkeypatch.setattr(
+        sim.SimulatorParameters, "update", lambda self, *given: (found.append(given), update(self, *given))
+    )
+    problem.costs_of(np.zeros((3, 50)))
+    assert found == []
+    problem.simulator.parameters["mass"] = 2.0 * problem.simulator.parameters["mass"]
+    problem.costs_of(np.zeros((3, 50)))
+    assert [list(given[0]) for given in found] == [["mass"], ["mass"]]
+
+
 def test_costs_and_limits_see_the_parameters_of_the_simulator():
     """An arm that stands a metre higher, with other limits, before and after the problem was made."""
     model = sim.load("scenes/robots/manipulator.urdf", self_collision=False, dtype="float64")
