@@ -23,13 +23,9 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
     vec3, quat = t.vec3, t.quat
     ints, array2d, vectors = wp.array(dtype=int), wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3)
     functions = recentre_functions(scalar)
-    arm_change, shift_power = functions.arm_change, functions.shift_power
+    three, arm_change, shift_power = functions.three, functions.arm_change, functions.shift_power
     module, adjoint_module = (kernel_module(name, scalar) for name in ("half_drift", "half_drift_adjoint"))
     reflection_module = kernel_module("reflect_velocity", scalar, inlined=True)
-
-    @wp.func
-    def three(x: array2d, world: int, k: int):
-        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
 
     @wp.func
     def turn_at(q: array2d, world: int, i: int):

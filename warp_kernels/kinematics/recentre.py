@@ -28,6 +28,11 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
 
     @wp.func
+    def three(x: wp.array2d(dtype=scalar), world: int, k: int):
+        """Return three numbers of a world, from the k-th on."""
+        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
+
+    @wp.func
     def arm_of(rigid: inertia10):
         """Return the vector from the origin of a tree's root to the root's centre of mass, in world axes; zero without
         a mass.
@@ -51,7 +56,7 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
         change = arm_change(arm, path, dt)
         return wp.dot(p_bar, change + dt * wp.cross(path, arm)) + wp.dot(v_bar, wp.cross(spin, change))
 
-    return SimpleNamespace(arm_of=arm_of, arm_change=arm_change, shift_power=shift_power)
+    return SimpleNamespace(three=three, arm_of=arm_of, arm_change=arm_change, shift_power=shift_power)
 
 
 @functools.cache
@@ -62,12 +67,9 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
     functions = recentre_functions(scalar)
-    arm_of, arm_change, shift_power = functions.arm_of, functions.arm_change, functions.shift_power
+    three, arm_of = functions.three, functions.arm_of
+    arm_change, shift_power = functions.arm_change, functions.shift_power
     module = kernel_module("recentre", scalar)
-
-    @wp.func
-    def three(x: wp.array2d(dtype=scalar), world: int, k: int):
-        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
 
     @wp.func
     def arm_power(rigid: inertia10, arm_bar: vec3):

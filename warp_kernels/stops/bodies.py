@@ -56,19 +56,15 @@ class StopPairs:
 def stop_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernels of one precision, in the order of their launches: ``find_stops``, ``stop_shifts`` for its adjoint alone, ``apply_stops``."""
     t = warp_types(scalar)
-    vec3, mat33, transform, inertia10 = t.vec3, t.mat33, t.transform, t.inertia
+    vec3, transform, inertia10 = t.vec3, t.transform, t.inertia
     piercing = piercing_functions(scalar)
     Centre = piercing.Centre
-    arm_of = recentre_functions(scalar).arm_of
+    three, arm_of = recentre_functions(scalar).three, recentre_functions(scalar).arm_of
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
     structs = collision_structs(scalar)
     Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     module = kernel_module("stops", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
-
-    @wp.func
-    def three(x: wp.array2d(dtype=scalar), world: int, k: int):
-        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
 
     @wp.func
     def displacement_of(
@@ -88,10 +84,9 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
         return centre, dt * (linear + wp.cross(spin, arm)) + turned
 
     @wp.func
-    def stop(centre: Centre, corners: mat33):
+    def stop(triangles: Triangles, centre: Centre, triangle: int):
         """Return the change of a displacement that pierces a triangle, in world axes."""
-        normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-        height = wp.dot(normal, centre.start - corners[0])
+        normal, height = piercing.plane_of(triangles, centre, triangle)
         closing = -wp.dot(normal, centre.displacement)
         cosine = wp.max(closing / wp.length(centre.displacement), scalar(LEAST_COSINE))
         change = wp.max(wp.min(closing, closing - height + scalar(CLEARANCE) * centre.radius * cosine), zero)
@@ -157,8 +152,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
                         count = row - STOPS * item + 1
                         change = -displacement
                         if count < STOPS:
-                            corners = piercing.triangle_corners(triangles, centre, triangle)
-                            change = stop(centre, corners)
+                            change = stop(triangles, centre, triangle)
             shift += change
         stop_shift[item, world] = shift
 
@@ -207,8 +201,7 @@ def stop_kernels(scalar: Any) -> SimpleNamespace:
                     shift -= wp.quat_rotate(centre.turn, centre.displacement)
                 else:
                     triangle = stop_triangle[STOPS * item + n, world]
-                    corners = piercing.triangle_corners(triangles, centre, triangle)
-                    shift += stop(centre, corners)
+                    shift += stop(triangles, centre, triangle)
         stop_shift[item, world] = shift
 
     @wp.kernel(module=module)

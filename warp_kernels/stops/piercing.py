@@ -66,6 +66,13 @@ def piercing_functions(scalar: Any) -> SimpleNamespace:
         return mesh.corners_at(data, centre.field, mesh.key_at(centre.field, triangle))
 
     @wp.func
+    def plane_of(data: Triangles, centre: Centre, triangle: int):
+        """Return a triangle's normal, and the height of the centre over its plane at the start of the step."""
+        corners = triangle_corners(data, centre, triangle)
+        normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+        return normal, wp.dot(normal, centre.start - corners[0])
+
+    @wp.func
     def centre_of(
         geometries: Geometries, packed: PackedShapes, triangles: Triangles, geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3), pose: wp.array2d(dtype=transform), origin: wp.array2d(dtype=vec3),
@@ -125,7 +132,7 @@ def piercing_functions(scalar: Any) -> SimpleNamespace:
         radius_of=radius_of,
         start_of=start_of,
         centre_of=centre_of,
-        triangle_corners=triangle_corners,
+        plane_of=plane_of,
         first_pierced=first_pierced,
         has_triangle_within=has_triangle_within,
     )

@@ -67,18 +67,13 @@ def tree_stop_kernels(scalar: Any) -> SimpleNamespace:
     vec3, transform, inertia10 = t.vec3, t.transform, t.inertia
     balls = inner_ball_functions(scalar)
     piercing = piercing_functions(scalar)
-    Centre = piercing.Centre
     load_turn = joint_functions(scalar).load_turn
-    arm_of = recentre_functions(scalar).arm_of
+    three, arm_of = recentre_functions(scalar).three, recentre_functions(scalar).arm_of
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
     structs = collision_structs(scalar)
     Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     module = kernel_module("tree_stops", scalar, inlined=True)
     zero, half = scalar(0.0), scalar(0.5)
-
-    @wp.func
-    def three(x: wp.array2d(dtype=scalar), world: int, k: int):
-        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
 
     @wp.func
     def centre_in_link(
@@ -181,13 +176,6 @@ def tree_stop_kernels(scalar: Any) -> SimpleNamespace:
             speed += wp.abs(qd[world, tree_pairs.lever_dof[n]]) * scalar(tree_pairs.lever[n])
         return speed
 
-    @wp.func
-    def plane_of(triangles: Triangles, centre: Centre, triangle: int):
-        """Return a triangle's normal in world axes, and the height of the centre over its plane at the start."""
-        corners = piercing.triangle_corners(triangles, centre, triangle)
-        normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-        return wp.quat_rotate(centre.turn, normal), wp.dot(normal, centre.start - corners[0])
-
     @wp.kernel(module=module, enable_backward=False)
     def find_tree_stops(
         # Model
@@ -252,7 +240,8 @@ def tree_stop_kernels(scalar: Any) -> SimpleNamespace:
                             triangle, _fraction = piercing.first_pierced(triangles, centre, zero)
                     if triangle >= 0:
                         slower = 1
-                        normal, height = plane_of(triangles, centre, triangle)
+                        local, height = piercing.plane_of(triangles, centre, triangle)
+                        normal = wp.quat_rotate(centre.turn, local)
                         target = wp.min(half * height, scalar(CLEARANCE) * radius)
                         low = scalar(0.0)
                         high = scalar(share)
@@ -336,9 +325,7 @@ def tree_stop_kernels(scalar: Any) -> SimpleNamespace:
                 geometries, packed, triangles, geometry_placement, geometry_size, pose, origin, a,
                 tree_pairs.mesh[pair], start, carried_end[item, world] - start, world,
             )  # fmt: skip
-            corners = piercing.triangle_corners(triangles, centre, slowing_triangle[item, world])
-            normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-            height = wp.dot(normal, centre.start - corners[0])
+            normal, height = piercing.plane_of(triangles, centre, slowing_triangle[item, world])
             target = wp.min(half * height, scalar(CLEARANCE) * centre.radius)
             error = height + wp.dot(normal, centre.displacement) - target
             tree_share[item, world] = share - error / (dt * closing_rate[item, world])
