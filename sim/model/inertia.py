@@ -146,7 +146,7 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
 def joint_inertias(model: Model) -> np.ndarray:
     """Return the inertia that each degree of freedom moves, all others at rest, at an arbitrary position [nv].
 
-    Where there is none, in a model whose masses are still to be given, it is 1.
+    It is 1 for joints that move no mass, as in models whose masses are given later.
     """
     value = model.parameters
     composite = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,12 @@ class SimulatorParameters(Mapping[str, np.ndarray]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._engine.parameters.values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a copy of a parameter, or a default for an unknown name."""
+        if name not in self:
+            return default
+        return self[name]
 
     def __repr__(self) -> str:
         return f"SimulatorParameters({', '.join(self)})"

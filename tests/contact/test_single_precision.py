@@ -58,7 +58,7 @@ def test_bodies_slide_as_in_double_precision():
 
 
 def test_a_box_on_a_belt_moves_steadily():
-    """A step begins with a system even if what is left is below the rounding of the fast tangential rows."""
+    """A step solves a system even if its initial residual is below the rounding of the fast tangential rows."""
     builder = sim.ModelBuilder()
     builder.add_ground(surface=sim.Surface(friction=0.4, velocity=(0.4, 0.0, 0.0)))
     builder.add_box(half_extents=(0.2, 0.2, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))

@@ -172,6 +172,7 @@ def test_refused_values(simulator):
     np.testing.assert_array_equal(final(simulator), before)
     with raises_naming("unknown", "parameter 'mas'"):
         simulator.parameters["mas"]
+    assert simulator.parameters.get("mas", 3.0) == 3.0
 
 
 def test_values_that_are_read_are_copies(simulator):
