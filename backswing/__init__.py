@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from backswing import exporters as exporters
     from backswing import identify as identify
     from backswing import importers as importers
+    from backswing import learn as learn
     from backswing import optimise as optimise
     from backswing import rays as rays
     from backswing import render as render

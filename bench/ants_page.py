@@ -31,7 +31,7 @@ took 230 s there. The other seeds ran on a slower machine.
 """
 ENHANCEMENT = """\
 The paper's sample enhancement adds nine transitions to each step, whose actions are within 0.01 of the one taken,
-predicted by the derivatives of the step. Here its ant (`AntPaper`) learns by soft actor-critic (`examples/rl/sac.py`)
+predicted by the derivatives of the step. Here its ant (`AntPaper`) learns by soft actor-critic (`sim.learn.Sac`)
 in three ways:
 
 - without added transitions;

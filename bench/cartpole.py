@@ -19,9 +19,8 @@ import warp as wp
 from bench.baselines import ALGORITHMS, train_baseline
 from bench.timing import machine
 from bench.trainings import Trainings
-from examples.resume import Progress
-from examples.rl import shac
-from examples.rl.training import train
+from sim.envs import make_task
+from sim.learn import make_learner, run
 
 TASK = "CartpoleSwingup"
 GOAL = -550.0
@@ -72,9 +71,8 @@ def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
 
 def gradient_points(seed: int, seconds: float) -> np.ndarray:
     """Return steps, seconds and returns of a training with gradients through the simulator [iterations, 3]."""
-    learner = shac.learner_of(TASK, ITERATIONS, seed, threads=1)
-    horizon = learner.settings.horizon
-    training = train(learner, ITERATIONS, seconds, horizon, Progress(None, {}), time.process_time)
+    learner = make_learner(make_task(TASK), "shac", iterations=ITERATIONS, seed=seed, device="cpu", threads=1)
+    training = run(learner, seconds=seconds, clock=time.process_time)
     returns = np.nan_to_num(training.figures["return"], nan=-np.inf)
     return np.stack([training.steps, training.seconds, returns], axis=1)
 

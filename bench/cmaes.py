@@ -23,10 +23,10 @@ import sim
 from bench.report import write_json
 from bench.timing import machine
 from examples import box_motion, estimate, fitting, friction, golf, throw
-from examples.resume import Progress
 from scenes import box, racecar
 from scenes import golf as golf_scene
 from scenes import throw as throw_scene
+from sim.progress import Progress
 
 # Standard deviation of the first generation. For torques it is relative to a motor's strength; the other problems scale
 # their unknowns to match.

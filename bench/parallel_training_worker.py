@@ -10,8 +10,8 @@ import time
 import torch
 import warp as wp
 
-from examples import processes
-from examples.rl import shac
+from sim.envs import make_task
+from sim.learn import make_learner, processes
 
 TASK = "Ant"
 WARM_UP = 5  # iterations before the clock starts
@@ -23,7 +23,7 @@ def main() -> None:
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
     processes.join("cpu")
-    learner = shac.learner_of(TASK, iterations, seed=0, threads=1, envs=envs)
+    learner = make_learner(make_task(TASK), "shac", iterations=iterations, device="cpu", threads=1, envs=envs)
     for _ in range(WARM_UP):
         learner.iterate()
     start = time.perf_counter()
@@ -31,7 +31,7 @@ def main() -> None:
         learner.iterate()
     seconds = time.perf_counter() - start
     if processes.number() == 0:
-        print(processes.count() * envs * learner.settings.horizon * iterations / seconds)
+        print(processes.count() * envs * learner.horizon * iterations / seconds)
 
 
 if __name__ == "__main__":

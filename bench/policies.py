@@ -24,11 +24,10 @@ from bench.baselines import ALGORITHMS, train_baseline
 from bench.curves import thinned
 from bench.timing import machine
 from bench.trainings import Trainings
-from examples.resume import Progress
-from examples.rl import apg, sac, shac
-from examples.rl.training import Actor, Learner, evaluate, train
 from examples.rl.transfer import here, in_mujoco
-from sim.envs import make
+from sim.envs import make_task
+from sim.learn import Learner, evaluate, make_learner, run
+from sim.learn.evaluation import Actor
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 POINTS = 40  # of a learning curve that are kept
@@ -41,9 +40,9 @@ class Case:
 
     Attributes:
         task: name of the environment.
-        method: "apg" or "shac" of :mod:`examples.rl`; "unlimited", SHAC without a limit of the adjoint; "none",
+        method: "apg" or "shac" of :mod:`sim.learn`; "unlimited", SHAC without a limit of the adjoint; "none",
             "jacobian", "near" (the same, weighted by equation 16) or "simulated", what enhances the policy's gradient
-            in :mod:`examples.rl.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
+            in :mod:`sim.learn.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
         minutes: maximum time.
         iterations: maximum number, for methods that have one.
         law: contact law of robots, "hard" or "mujoco".
@@ -76,11 +75,11 @@ class Case:
 
 
 APG_ITERATIONS = {1: 200, 2: 200, 3: 400, 4: 400, 5: 400, 6: 400, 7: 1000}
-ENHANCEMENTS = {
-    "none": sac.Settings(),
-    "jacobian": sac.Settings("jacobian"),
-    "near": sac.Settings("jacobian", near=True),
-    "simulated": sac.Settings("simulated"),
+ENHANCEMENTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "jacobian": {"enhance": "jacobian"},
+    "near": {"enhance": "jacobian", "near": True},
+    "simulated": {"enhance": "simulated"},
 }
 ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0, 4: 10.0}
 CASES = [
@@ -141,7 +140,7 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
 def measure(case: Case, seed: int) -> dict[str, Any]:
     """Train, and play the policy."""
     policy, figures = (train_baseline_of if case.method in ALGORITHMS else train_ours)(case, seed)
-    found = evaluate(policy, case.task, case.task_options, "cpu")
+    found = evaluate(policy, make_task(case.task, **case.task_options), device="cpu")
     row: dict[str, Any] = {
         "task": case.task,
         "seed": seed,
@@ -149,16 +148,16 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         "law": case.law,
         "processor": machine()["processor"],
         **figures,
-        "return": float(found["returns"].mean()),
-        "deviation": float(found["returns"].std()),
-        "length": float(found["lengths"].mean()),
+        "return": float(found.returns.mean()),
+        "deviation": float(found.returns.std(ddof=1)),
+        "length": float(found.lengths.mean()),
     }
     if case.task == "CartpoleSwingup":
-        row["upright"] = float((found["observation"][:, 3] > 0.9).float().mean())
+        row["upright"] = float((found.observation[:, 3] > 0.9).mean())
     if case.is_pendulum:
-        fine = evaluate(policy, case.task, {"substeps": 4 * case.substeps}, "cpu")
+        fine = evaluate(policy, make_task(case.task, substeps=4 * case.substeps), device="cpu")
         row["substeps"] = case.substeps
-        row["return_with_quarter_steps"] = float(fine["returns"].mean())
+        row["return_with_quarter_steps"] = float(fine.returns.mean())
     if case.task in ROBOTS:
         engines = {
             "here": here(policy, case.task, case.task_options, seed),
@@ -172,12 +171,9 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
 def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     """Train with gradients through the simulator."""
     torch.set_num_threads(1)
-    learner, horizon = make_learner(case, seed)
+    learner = learner_of(case, seed)
     # Processor time with one thread: other work on the machine doesn't shorten a training.
-    training = train(
-        learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}), time.process_time
-    )
-    policy = learner.best if isinstance(learner, apg.AnalyticPolicyGradient) else learner.policy
+    training = run(learner, seconds=60.0 * case.minutes, clock=time.process_time)
     returns = training.figures["return"]
     figures = {
         "envs": learner.env.num_envs,
@@ -187,7 +183,7 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
         "greatest": None if np.isnan(returns).all() else float(np.nanmax(returns)),
         "curve": thinned(training.steps, training.seconds, returns, POINTS),
     }
-    return policy, figures
+    return learner.result, figures
 
 
 def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
@@ -199,20 +195,13 @@ def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     return found.policy, figures
 
 
-def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
-    """Make the learner of the commands of :mod:`examples.rl`, and return the environment steps of an iteration."""
-    if case.method in ("shac", "unlimited"):
-        chosen: dict[str, Any] = {"adjoint_clip": math.inf} if case.method == "unlimited" else {}
-        chosen |= {"task_options": case.task_options, "threads": 1}
-        learner = shac.learner_of(case.task, case.iterations, seed, **chosen)
-        return learner, learner.settings.horizon
-    differentiable = case.method == "apg"
-    env = make(case.task, 16, device="cpu", differentiable=differentiable, threads=1, **case.task_options)
-    if case.method == "apg":
-        apg_learner = apg.AnalyticPolicyGradient(env, case.iterations, rate=2e-3, deviation=0.1, seed=seed)
-        return apg_learner, env.max_episode_length
-    settings = ENHANCEMENTS[case.method]
-    return sac.Sac(env, settings, seed), settings.steps
+def learner_of(case: Case, seed: int) -> Learner:
+    """Make the learner of a case."""
+    algorithm = {"unlimited": "shac", **dict.fromkeys(ENHANCEMENTS, "sac")}.get(case.method, case.method)
+    chosen: dict[str, Any] = {"adjoint_clip": math.inf} if case.method == "unlimited" else {}
+    task = make_task(case.task, **case.task_options)
+    options: dict[str, Any] = {"iterations": case.iterations or math.inf, "seed": seed, "device": "cpu", "threads": 1}
+    return make_learner(task, algorithm, **options, **chosen, **ENHANCEMENTS.get(case.method, {}))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ GRADIENTS = {
 NAMES = {**GRADIENTS, "unlimited": "SHAC, adjoint without limit"}
 PENDULUMS = """\
 These policies lift a pendulum of n links (the paper's table 4). The return is n² / 2 - 2 d², with d the distance from
-the tip to its highest point at the end. The method is the gradient of whole episodes (`examples/rl/apg.py`), which uses
+the tip to its highest point at the end. The method is the gradient of whole episodes (`sim.learn.Apg`), which uses
 more of the simulator's derivatives than the paper's policy enhancement.
 
 The paper's numbers are the greatest returns during training, with one step of the simulation for each action. The
@@ -47,7 +47,7 @@ episodes with random actions.
 ENHANCED = """\
 ### Policy enhancement
 
-The paper's policy enhancement (`examples/rl/sac.py`) is compared with soft actor-critic in four ways:
+The paper's policy enhancement (`sim.learn.Sac`) is compared with soft actor-critic in four ways:
 
 - critic's: without gradients through the simulator;
 - stored derivatives: with the derivatives of each step stored with it, as in the paper;
@@ -66,7 +66,7 @@ weighted derivatives are best, but half of the other trainings ran on slower pro
 enhanced method has seeds above 4.1 and seeds below 2.5; all seeds without derivatives are above 3.
 """
 ROBOTS = """\
-Cart-pole and gymnasium's robots learn by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
+Cart-pole and gymnasium's robots learn by short-horizon actor-critic (SHAC, `sim.learn.Shac`) and, in the same
 environments and with one core each, by PPO and SAC of Stable-Baselines3. Returns are those of policies without
 randomness, here and, for the robots, of the same policy in MuJoCo.
 

@@ -20,10 +20,8 @@ from tqdm import tqdm
 from bench.curves import thinned
 from bench.timing import machine
 from bench.trainings import Trainings
-from examples.resume import Progress
-from examples.rl import sac
-from examples.rl.training import evaluate, train
-from sim.envs import make
+from sim.envs import make_task
+from sim.learn import evaluate, make_learner, run
 
 TASK, ENVS, POINTS = "AntPaper", 16, 12
 # Wider networks than a pendulum needs, and a discount, since episodes are ten times as long. The paper's are two layers
@@ -37,7 +35,7 @@ class Variant:
 
     Attributes:
         name: name in the table.
-        settings: arguments of :class:`examples.rl.sac.Settings`.
+        settings: settings of :class:`sim.learn.SacSettings`.
     """
 
     name: str
@@ -71,19 +69,19 @@ def main() -> None:
 
 def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
     """Train, and play the policy."""
-    settings = sac.Settings(**{**COMMON, **variant.settings})
-    learner = sac.Sac(make(TASK, ENVS, device="cpu", threads=1), settings, seed)
-    training = train(learner, math.inf, 60.0 * minutes, settings.steps, Progress(None, {}), time.process_time)
-    found = evaluate(learner.policy, TASK, {}, "cpu")
+    chosen = {**COMMON, **variant.settings, "envs": ENVS, "seed": seed, "device": "cpu", "threads": 1}
+    learner = make_learner(make_task(TASK), "sac", iterations=math.inf, **chosen)
+    training = run(learner, seconds=60.0 * minutes, clock=time.process_time)
+    found = evaluate(learner.policy, make_task(TASK), device="cpu")
     return {
         "variant": variant.name,
         "seed": seed,
         "minutes": minutes,
         "processor": machine()["processor"],
         **thinned(training.steps, training.seconds, training.figures["return"], POINTS),
-        "final": float(found["returns"].mean()),
-        "deviation": float(found["returns"].std()),
-        "length": float(found["lengths"].mean()),
+        "final": float(found.returns.mean()),
+        "deviation": float(found.returns.std(ddof=1)),
+        "length": float(found.lengths.mean()),
     }
 
 

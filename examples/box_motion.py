@@ -10,9 +10,9 @@ from scipy.spatial.transform import Rotation
 
 import sim
 import sim.torch
-from examples import processes
 from scenes import box
 from sim.identify.trajectories.sensitivity import Inputs, Simulators
+from sim.learn import processes
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next

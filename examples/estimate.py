@@ -22,7 +22,7 @@ and its interval contains 95 % of the posterior.
 
 With --worlds this many boxes are estimated together, each with different friction, restitution, masses and noise. With
 --same-box they are the same box, observed repeatedly. The files describe the first box. Several processes divide the
-boxes, with `torchrun --nproc-per-node 2 -m examples.estimate --worlds 256` (examples/processes.py).
+boxes, with `torchrun --nproc-per-node 2 -m examples.estimate --worlds 256` (sim.learn.processes).
 
 Files: loss.png, the mean square residual over the iterations; estimates.png; estimate.gif; estimate.usda; and
 estimate.npz with unknowns, estimates, covariances of their logarithms, the best fits, and the motion fitted to the
@@ -42,15 +42,15 @@ from scipy.stats import chi2, norm
 from tqdm import tqdm
 
 import sim
-from examples import processes
 from examples.box_motion import EVERY, Motion, Motions, Observation, Sensitivity, deviations, observe
 from examples.fitting import Search, at_work, begin, iterate
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
-from examples.resume import Progress
 from scenes import box
 from sim.identify.posterior import Posterior
 from sim.identify.surrogate import sample_surrogate
+from sim.learn import processes
+from sim.progress import Progress
 from sim.render import Marker
 
 GUESSES, MOST_GUESSES = 32, 512  # number of random guesses for each box, and maximum of all, which the boxes share

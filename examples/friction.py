@@ -22,8 +22,8 @@ from tqdm import tqdm
 import sim
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
-from examples.resume import Progress
 from scenes import racecar
+from sim.progress import Progress
 from sim.render import Marker
 
 GOAL = 0.001  # distance from the mark at which the search has converged [m]

@@ -40,7 +40,7 @@ from examples.bodies import Bodies, Drawing, moving_links, torque_columns
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays
-from examples.resume import Progress
+from sim.progress import Progress
 
 GOAL = 0.0124  # mean error of the masses
 MASS_ERROR = 0.3  # standard deviation of the logarithm of true mass / drawn mass

@@ -31,7 +31,7 @@ from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict, write_network
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays
-from examples.resume import Progress
+from sim.progress import Progress
 
 GOAL = 0.1  # prediction error relative to that without friction
 DT = 0.002  # between observations, and time step of the model [s]

@@ -15,9 +15,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from tqdm import tqdm
 
 import sim.torch
-from examples.resume import Progress
 from scenes.manipulator import MANIPULATOR_URDF
+from sim.learn.learner import stored
 from sim.output import write_file
+from sim.progress import Progress
 
 HARMONICS = 20
 SLOWEST = 0.05  # lowest frequency of a motion [Hz]
@@ -113,21 +114,9 @@ def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: i
     return torch.as_tensor(optimiser.step(closure)).item()  # type: ignore[arg-type]
 
 
-def stored(state: object) -> bytes:
-    """Return the bytes that torch.save would write."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
-
-
-def write_stored(path: Path, state: object) -> None:
-    """Write torch.save's output to a .pt file."""
-    write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(state)))
-
-
 def write_network(path: Path, network: torch.nn.Module) -> None:
     """Write the state_dict of a network to a .pt file."""
-    write_stored(path, network.state_dict())
+    write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(network.state_dict())))
 
 
 def add_robot_option(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     """Wrap an example's main function: user errors end it with one sentence and exit status 1.
 
     Ctrl-C ends it with status 130, as in a shell; an example that can be resumed says so itself
-    (:mod:`examples.resume`).
+    (:mod:`sim.progress`).
     """
 
     @functools.wraps(main)

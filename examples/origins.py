@@ -35,7 +35,7 @@ from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, reach, verdict
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, draw_curve, plot, write_arrays
-from examples.resume import Progress
+from sim.progress import Progress
 from warp_kernels.types import REVOLUTE
 
 GOAL = 1e-4  # error of the marker in new poses [m]

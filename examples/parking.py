@@ -23,11 +23,11 @@ import torch
 import sim
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
-from examples.resume import Progress
 from examples.search import resumed_gradient
 from scenes import parking
 from scenes.racecar import WHEEL_RADIUS
 from sim import optimise
+from sim.progress import Progress
 from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the car counts as parked; turns, speeds and overlaps count as below [m]

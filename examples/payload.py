@@ -38,11 +38,11 @@ from examples.inertias import follow
 from examples.learning import add_robot_option, load_robot, moving
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, plot, write_arrays
-from examples.resume import Progress
 from sim.identify import Excitation, Log, Normal, TorqueFit, excite, fit_torques, read_csv, save_html
 from sim.identify.estimate import CONFIDENCE
 from sim.identify.regressor import COLUMNS, ROWS, from_linear, to_linear
 from sim.output import write_text
+from sim.progress import Progress
 
 RATE, SECONDS = 200.0, 10.0  # of the log [Hz, s]
 ANGLE_NOISE, OFFSET = 1e-4, 0.1  # of the joints [rad], and of the torque sensors, relative to a torque's deviation

@@ -22,10 +22,10 @@ import torch
 import sim
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
-from examples.resume import Progress
 from examples.search import resumed_gradient
 from scenes import pick
 from sim import optimise
+from sim.progress import Progress
 from sim.render import Marker, Trail
 
 GOAL = 0.005  # distance at which the box counts as at the target; tilts and speeds are weighted as below [m]

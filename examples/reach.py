@@ -43,7 +43,7 @@ from examples.learning import Learning, add_robot_option, learn, load_robot, ver
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, plot, write_arrays
 from examples.pose_network import PoseNetwork, Reachable
-from examples.resume import Progress
+from sim.progress import Progress
 
 GOAL = (0.005, math.radians(1.0))  # mean distance [m] and angle [rad]
 STEPS = 100  # optimiser steps per iteration

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from examples.resume import Progress
 from sim import optimise
+from sim.progress import Progress
 
 
 def resumed_gradient(problem: optimise.Problem, kept: Progress, guess: Any = None, **options: Any) -> optimise.Result:

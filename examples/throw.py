@@ -27,9 +27,9 @@ import torch
 from examples import torques
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
-from examples.resume import Progress
 from examples.torques import Result, Task
 from scenes import throw
+from sim.progress import Progress
 from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]

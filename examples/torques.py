@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 import sim
-from examples.resume import Progress
 from examples.search import resumed_gradient
 from sim import optimise
 from sim.model.model import Part
+from sim.progress import Progress
 
 PATIENCE = 8  # iterations without improvement, common during throws, before a search returns to its best
 JOINING = 5  # searches that start when the first has exceeded its patience

@@ -1,8 +1,8 @@
 """Backswing: a differentiable simulator of articulated rigid bodies with frictional contact.
 
-``sim.torch``, ``sim.envs``, ``sim.identify``, ``sim.optimise``, ``sim.render``, ``sim.terrain``, ``sim.viewer``,
-``sim.usd`` and ``sim.exporters`` are imported when they are first used: ``import sim`` alone loads neither PyTorch nor
-USD.
+``sim.torch``, ``sim.envs``, ``sim.learn``, ``sim.identify``, ``sim.optimise``, ``sim.render``, ``sim.terrain``,
+``sim.viewer``, ``sim.usd`` and ``sim.exporters`` are imported when they are first used: ``import sim`` alone
+loads neither PyTorch nor USD.
 """
 
 import importlib
@@ -147,7 +147,9 @@ __all__ = [
 
 
 # Modules that are imported when they are first used.
-_LAZY = ("envs", "exporters", "identify", "importers", "optimise", "render", "terrain", "torch", "usd", "viewer")
+_LAZY = (
+    "envs", "exporters", "identify", "importers", "learn", "optimise", "render", "terrain", "torch", "usd", "viewer"
+)  # fmt: skip
 
 
 if TYPE_CHECKING:
@@ -155,6 +157,7 @@ if TYPE_CHECKING:
     from sim import exporters as exporters
     from sim import identify as identify
     from sim import importers as importers
+    from sim import learn as learn
     from sim import optimise as optimise
     from sim import rays as rays
     from sim import render as render

@@ -18,9 +18,10 @@ import torch
 from tqdm import tqdm
 
 from examples.options import command, program
-from examples.rl.training import Actor, load_policy
 from sim.envs import make
 from sim.errors import ModelError
+from sim.learn import load_policy
+from sim.learn.evaluation import Actor
 
 EPISODES = 20
 TASKS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")

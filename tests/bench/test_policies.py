@@ -95,7 +95,7 @@ def test_every_task_has_a_training() -> None:
     cases = {(case.task, case.method) for case in policies.CASES}
     assert cases >= {("Pendulum-1", "apg"), ("Pendulum-7", "apg"), ("CartpoleSwingup", "shac"), ("Ant", "sac")}
     assert cases >= {(f"Pendulum-{links}", method) for links in (1, 2, 3) for method in policies_page.GRADIENTS}
-    learner, _ = policies.make_learner(policies.Case("Pendulum-1", "near", 1.0), 0)
+    learner = policies.learner_of(policies.Case("Pendulum-1", "near", 1.0), 0)
     assert (learner.settings.enhance, learner.settings.near) == ("jacobian", True)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from examples import __main__ as command
 from examples import options as example_options
-from examples.resume import RUNNING, Progress
+from sim.progress import RUNNING, Progress
 
 # Options and constants with which each is done soon. examples.estimate is longer, and has a test of its own.
 SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
@@ -170,16 +170,16 @@ def kill_after_two_saves(module, arguments, out):
     """Run a command in a process that the system kills right after its second iteration."""
     code = """if True:
         import importlib, os, signal, sys
-        from examples import resume
-        from examples.rl import training
+        from sim import progress
+        from sim.learn import training
         training.SAVE_EVERY = 0.0
-        save, saved = resume.Progress.save, []
+        save, saved = progress.Progress.save, []
         def killed(self, **arrays):
             save(self, **arrays)
             saved.append(1)
             if len(saved) == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-        resume.Progress.save = killed
+        progress.Progress.save = killed
         importlib.import_module(sys.argv.pop(1)).main()"""
     first = subprocess.run([sys.executable, "-c", code, module, *arguments], check=False)
     assert first.returncode == -signal.SIGKILL

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from examples import friction as example
-from examples.resume import Progress
 from scenes import racecar
+from sim.progress import Progress
 from sim.simulation.parameters import SimulatorParameters
 
 

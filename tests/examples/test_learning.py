@@ -8,9 +8,9 @@ import torch
 
 import sim.torch
 from examples import learning
-from examples.resume import Progress
 from scenes.manipulator import MANIPULATOR_URDF
 from scenes.quadruped import QUADRUPED_URDF
+from sim.progress import Progress
 
 
 class Quadratic(torch.nn.Module):

@@ -17,7 +17,7 @@ import pytest
 
 import sim
 from examples import golf, resume
-from examples.resume import Progress
+from sim.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 # Kills in all, between two that end, constants, and options; tests/examples/killed.py does it as often as wanted.
@@ -61,7 +61,7 @@ def test_a_folder_that_another_process_holds(monkeypatch, tmp_path, capsys):
     hold = f"""if True:
         import sys, pathlib
         sys.path.insert(0, {str(ROOT)!r})
-        from examples.resume import Progress
+        from sim.progress import Progress
         with Progress(pathlib.Path({str(tmp_path / "interrupted.npz")!r}), {{}}):
             print("held", flush=True)
             sys.stdin.read()"""

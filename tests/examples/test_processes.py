@@ -13,11 +13,12 @@ import torch
 
 import sim
 import sim.torch
-from examples import box_motion, estimate, processes
-from examples.rl import apg, shac, training
+from examples import box_motion, estimate
+from examples.rl import shac
 from scenes import box
 from sim.envs import TaskState, VectorEnv
 from sim.envs.tasks.pendulum import Pendulum
+from sim.learn import Apg, ApgSettings, Shac, processes, training
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 20
@@ -38,7 +39,7 @@ class FixedStarts(Pendulum):
 def trained(worlds: int) -> dict[str, torch.Tensor]:
     """What a policy is after some updates, with next to no noise in its actions."""
     env = VectorEnv(FixedStarts(1, substeps=1), worlds, device="cpu", differentiable=True, threads=1)
-    learner = apg.AnalyticPolicyGradient(env, UPDATES, 5e-3, 1e-9)
+    learner = Apg(env, ApgSettings(5e-3, 1e-9), UPDATES)
     for _ in range(UPDATES):
         learner.iterate()
     return learner.policy.state_dict()
@@ -67,16 +68,16 @@ OF_A_TRAINING = ["CartpoleSwingup", "--envs", "3", "--horizon", "4", "--no-rende
 
 def train_until_the_second_dies(out: str) -> None:
     """What a process does of five iterations, of which the second process lives for three."""
-    whole = shac.Shac.iterate
+    whole = Shac.iterate
 
-    def iterate(learner: shac.Shac) -> dict[str, float]:
+    def iterate(learner: Shac) -> dict[str, float]:
         if learner.iteration == 3:
             torch.distributed.barrier()  # the first process has saved the third iteration
             if processes.number() == 1:
                 os._exit(7)
         return whole(learner)
 
-    shac.Shac.iterate = iterate  # type: ignore[method-assign]
+    Shac.iterate = iterate  # type: ignore[method-assign]
     training.SAVE_EVERY = 0.0
     sys.argv = ["shac", *OF_A_TRAINING, "--iterations", "5", "--out", out]
     shac.main()
@@ -118,7 +119,7 @@ def two_processes(tmp_path_factory):
 def test_two_processes_learn_what_one_does(two_processes):
     expected = trained(4)
     first, second = (torch.load(two_processes / f"{number}.pt", weights_only=True) for number in (0, 1))
-    begun = apg.AnalyticPolicyGradient(VectorEnv(FixedStarts(), 4, device="cpu"), 1, 5e-3, 1e-9).policy.state_dict()
+    begun = Apg(VectorEnv(FixedStarts(), 4, device="cpu"), ApgSettings(5e-3, 1e-9), 1).policy.state_dict()
     for name, value in expected.items():
         assert torch.equal(first[name], second[name])
         torch.testing.assert_close(first[name], value, rtol=1e-5, atol=1e-5)
@@ -162,16 +163,16 @@ class EndedError(BaseException):
 
 def test_what_one_process_has_saved_two_go_on_with(tmp_path, monkeypatch):
     """Three iterations of a single process with three environments, and two more of two."""
-    whole = shac.Shac.iterate
+    whole = Shac.iterate
 
-    def iterate(learner: shac.Shac) -> dict[str, float]:
+    def iterate(learner: Shac) -> dict[str, float]:
         if learner.iteration == 3:
             raise EndedError
         return whole(learner)
 
     command = [*OF_A_TRAINING, "--iterations", "5", "--out", str(tmp_path)]
     with monkeypatch.context() as patch:
-        patch.setattr(shac.Shac, "iterate", iterate)
+        patch.setattr(Shac, "iterate", iterate)
         patch.setattr(training, "SAVE_EVERY", 0.0)
         patch.setattr(sys, "argv", ["shac", *command])
         with pytest.raises(EndedError):

@@ -11,6 +11,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "version": (),
     "cores": (),
     "output": ("errors",),
+    "progress": ("output",),
     "model": ("errors", "version"),
     "arrays": ("model", "output", "cores"),
     "dynamics": ("arrays",),
@@ -30,12 +31,13 @@ SIM: dict[str, tuple[str, ...]] = {
     "exporters": ("importers",),
     "torch": ("diagnostics", "rays", "distances", "exporters"),
     "envs": ("torch",),
+    "learn": ("envs", "progress"),
     "identify": ("torch",),
     "optimise": ("torch",),
     "viewer": ("torch",),
-    "cli": ("version", "diagnostics", "viewer", "exporters"),
+    "cli": ("version", "diagnostics", "viewer", "exporters", "learn"),
     "__main__": ("cli",),
-    "sim": ("version", "envs", "identify", "optimise", "terrain", "cli"),
+    "sim": ("version", "learn", "identify", "optimise", "terrain", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),

@@ -24,7 +24,7 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
     if more:
         raise ModelError(
             f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
-            f"{', '.join(more)}; remove --enhance simulated and --extras"
+            f"{', '.join(more)}; leave out extras and the simulated enhancement"
         )
     threads = env.simulator.threads
     other = VectorEnv(

@@ -1,7 +1,6 @@
 """Several processes that share one job: each has separate worlds, and all take the same steps.
 
-    torchrun --nproc-per-node 2 -m examples.rl.shac Ant --minutes 10
-    torchrun --nproc-per-node 2 -m examples.estimate --worlds 256
+    torchrun --nproc-per-node 2 my_training.py
 
 torchrun gives each process its rank. On a machine with GPUs each process uses a separate one; with --device cpu the
 cores are divided, and each process is bound to its own: otherwise the system migrates processes, and they wait for each

@@ -68,6 +68,14 @@ class Policy(nn.Module):
         high: largest action [actions].
         hidden: widths of the hidden layers.
         deviation: initial standard deviation of the normal distribution.
+
+    Example:
+        >>> import torch
+        >>> import sim.learn
+        >>> policy = sim.learn.Policy(3, low=torch.tensor([-2.0, 0.0]), high=torch.tensor([2.0, 5.0]))
+        >>> action = policy(torch.zeros(8, 3))
+        >>> action.shape, bool((action[:, 1] >= 0.0).all())
+        (torch.Size([8, 2]), True)
     """
 
     low: torch.Tensor
@@ -85,8 +93,8 @@ class Policy(nn.Module):
         self.normaliser = Normaliser(observations)
         self.mean = layers((observations, *hidden, len(low)))
         self.log_deviation = nn.Parameter(torch.full((len(low),), math.log(deviation)))
-        self.register_buffer("low", low.float())
-        self.register_buffer("high", high.float())
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
 
     @property
     def num_observations(self) -> int:

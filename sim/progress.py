@@ -1,4 +1,4 @@
-"""Progress of an interrupted optimisation, to resume it."""
+"""Progress of an interrupted optimisation or training, to resume it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Progress:
         if any(name not in kept or not np.array_equal(kept[name], value) for name, value in self.problem.items()):
             print(f"{self.path} belongs to another problem; starting from the beginning")
             return None
-        print(f"resuming from {self.path}; --restart starts from the beginning")
+        print(f"resuming from {self.path}; remove it to start from the beginning")
         return {name: value for name, value in kept.items() if name not in self.problem}
 
     def save(self, **arrays: object) -> None:
@@ -119,7 +119,7 @@ def _open_locked(path: Path) -> int:
             holder = os.read(descriptor, 32).decode(errors="replace") or "unknown"
             os.close(descriptor)
             raise ModelError(
-                f"{path.parent}: process {holder} is writing its results there; wait for it, or give another --out"
+                f"{path.parent}: process {holder} is writing its results there; wait for it, or choose another folder"
             ) from None
         # Its holder may have removed the file since it was opened; then another process can lock a new one.
         if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):

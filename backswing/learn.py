@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.learn`."""
+
+from sim.learn import *
