@@ -21,7 +21,7 @@ from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels, parameter_value_kernels
 from warp_kernels.precision import precision_kernels
-from warp_kernels.types import LANES, warp_types
+from warp_kernels.types import FIXED, LANES, PRISMATIC, warp_types
 
 POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
@@ -156,6 +156,7 @@ class DeviceModel:
             tree_start=self.tree_link_start,
             parent=self.link_parent,
             forks=self.link_forks,
+            last_slide=upload(last_slides(model)),
             joint_type=self.joint_type,
             q_start=self.joint_q_start,
             qd_start=self.joint_qd_start,
@@ -486,6 +487,20 @@ def forks(link_parent: np.ndarray) -> np.ndarray:
     found = np.zeros(len(link_parent), dtype=np.int32)
     apart = (link_parent >= 0) & (link_parent < np.arange(len(link_parent)) - 1)
     found[link_parent[apart]] = 1
+    return found
+
+
+def last_slides(model: Model) -> np.ndarray:
+    """Return the last of the prismatic joints that each tree begins with, or its root [num_trees]."""
+    found = np.array(model.tree_link_start[:-1], dtype=np.int32)
+    for tree, root in enumerate(found):
+        link = int(root)
+        while model.joint_type[link] in (FIXED, PRISMATIC):
+            if model.joint_type[link] == PRISMATIC:
+                found[tree] = link
+            link += 1
+            if link == model.num_links or model.link_parent[link] != link - 1:
+                break
     return found
 
 

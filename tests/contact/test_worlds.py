@@ -172,3 +172,29 @@ def test_slide_far_from_the_origin(tilt):
         trajectory = simulator.rollout(simulator.initial_state(), steps=100)
         results.append(trajectory.qd.numpy()[-1, 0])
     np.testing.assert_allclose(results[1], results[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [((1, 0, 0), (0, 1, 0)), ((0, 1, 0), (1, 0, 0))])
+def test_robot_on_two_slides_far_from_the_origin(axes):
+    """A planar base that either slide has carried 1 km away, with a loaded arm that falls onto the ground: the same
+    velocities.
+    """
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    for number, axis in enumerate(axes):
+        builder.add_link(f"slide {number}", mass=2.0, inertia=(0.1, 0.2, 0.3))
+        parent = f"slide {number - 1}" if number else "world"
+        builder.add_joint(f"along {number}", "prismatic", child=f"slide {number}", parent=parent, axis=axis)
+    builder.add_link("base", mass=5.0, com=(0.02, 0.01, 0.0), inertia=(0.1, 0.2, 0.3))
+    builder.add_joint("yaw", "revolute", child="base", parent="slide 1", position=(0, 0, 0.3), axis=(0, 0, 1))
+    builder.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.02, 0.02))
+    builder.add_joint("shoulder", "revolute", child="arm", parent="base", axis=(0, 1, 0))
+    builder.add_geometry("arm", "sphere", size=0.05, position=(0.4, 0, 0))
+    model = builder.finalize("float32")
+    simulator = sim.Simulator(model, 1 / 240, num_worlds=3, device="cpu")
+    q = np.zeros((3, model.nq))
+    q[1, 0] = q[2, 1] = 1000.0
+    trajectory = simulator.rollout(simulator.state(q, [0.3, -0.2, 2.0, 0.5]), steps=120)
+    qd = trajectory.qd.numpy()
+    assert trajectory.q.numpy()[-1, 0, 3] > 0.5
+    np.testing.assert_allclose(qd[:, 1:], qd[:, :1].repeat(2, axis=1), rtol=0.0, atol=1e-5)

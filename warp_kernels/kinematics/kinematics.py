@@ -21,7 +21,8 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
     hand = propagation(lanes)
     one = warp_types(scalar)
-    real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
+    real, vec3, quat, mat33, transform = t.real, t.vec3, t.quat, t.mat33, t.transform
+    spatial, inertia10 = t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics", scalar, lanes)
 
@@ -53,6 +54,29 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             ),
         )
 
+    @wp.func
+    def slides_ahead(
+        root: int,
+        last: int,
+        links: Links,
+        joint_axis: wp.array(dtype=axis3),
+        joint_placement: wp.array2d(dtype=one.transform),
+        r: quat,
+        q: t.states2d,
+        group: int,
+    ):
+        """Return the displacement from the root of a tree, with rotation r, to the last of the slides that it begins
+        with.
+        """
+        total = vec3()
+        for link in range(root + 1, last + 1):
+            placement = a.load_param_transform(joint_placement, group, link)
+            kind = links.joint_type[link]
+            local = joints.joint_transform(placement, kind, joint_axis[link], q, group, links.q_start[link])
+            total += a.rotate(r, a.position(local))
+            r = a.product(r, a.rotation(local))
+        return total
+
     @wp.kernel(module=module, enable_backward=False)
     def kinematics(
         # Model
@@ -81,6 +105,10 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Compute the kinematics of the links in ``visit``, parents first, those of a tree together. Outputs without
         rows are skipped.
 
+        A tree's origin is the position of the last of the slides that it begins with, so that poses are small
+        wherever these have carried it. The adjoint takes the displacement from the root as constant: no result depends
+        on the choice of the origin.
+
         Adjoints become zero, for later additions.
         """
         tree, group = wp.tid()
@@ -97,8 +125,9 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             p = a.position(local)
             r = a.rotation(local)
             if parent < 0:
-                origin[tree, group] = p
-                p = vec3()
+                ahead = slides_ahead(link, links.last_slide[tree], links, joint_axis, joint_placement, r, q, group)
+                origin[tree, group] = p + ahead
+                p = vec3() - ahead
                 if origin_bar.shape[0] > 0:
                     origin_bar[tree, group] = vec3()
             else:

@@ -15,6 +15,8 @@ class Links:
         tree_start: first link of each tree, and the number of links [num_trees + 1].
         parent: of each link, -1 for roots.
         forks: 1 for links to which children propagate through memory, see :func:`propagation`.
+        last_slide: last of the prismatic joints that a tree begins with, or its root; the tree's origin is there
+            [num_trees].
         joint_type: type code of each link's joint.
         q_start: its first coordinate.
         qd_start: its first degree of freedom, and their number [num_links + 1].
@@ -24,6 +26,7 @@ class Links:
     tree_start: wp.array(dtype=int)
     parent: wp.array(dtype=int)
     forks: wp.array(dtype=int)
+    last_slide: wp.array(dtype=int)
     joint_type: wp.array(dtype=int)
     q_start: wp.array(dtype=int)
     qd_start: wp.array(dtype=int)
