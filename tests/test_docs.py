@@ -78,8 +78,8 @@ def test_programs_of_identification_run(monkeypatch, tmp_path, capsys) -> None:
     (tmp_path / "scenes").symlink_to(ROOT / "scenes")
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "identify.md").read_text()
-    arm, table, pendulum, car = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names: dict = {"record": record, "swing": swing, "filmed": filmed}
+    arm, table, pendulum, puck, car = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {"record": record, "swing": swing, "filmed": filmed, "tracked": tracked}
     exec(arm, names)
     mass, fit = float(names["robot"].mass[-1]) + 1.5, names["fit"]
     assert abs(fit.estimate["mass of link7"] - mass) < 4.0 * fit.estimate.deviation("mass of link7") < 0.1
@@ -94,6 +94,10 @@ def test_programs_of_identification_run(monkeypatch, tmp_path, capsys) -> None:
     exec(pendulum, names)
     assert abs(names["fit"].estimate["mass of link1"] - 1.4) < 0.02
     assert names["fit"].estimate.probability > 1e-3
+    exec(puck, names)
+    product = names["fit"].estimate["friction of puck"] * names["model"].parameters["friction"][0]
+    assert abs(product - 0.3) < 0.015
+    capsys.readouterr()
     exec(car, names)
     assert f"# {capsys.readouterr().out.split()[-1]};" in car
     estimate = names["fit"].estimate
@@ -120,6 +124,14 @@ def swing(model: sim.Model) -> Log:
     simulator = sim.Simulator(model, 0.002, 1, "cpu", parameters=parameters)
     q = simulator.rollout(simulator.state([2.0, 1.0]), steps=2000).q.numpy()[::5, 0]
     return Log(model, 0.01 * np.arange(len(q)), q + 0.01 * np.random.default_rng(0).standard_normal(q.shape))
+
+
+def tracked() -> tuple[np.ndarray, np.ndarray]:
+    """Times [n] and positions [n, 2] of the puck of docs/identify.md, on a table of friction 0.3."""
+    time, speed = np.arange(30) / 30, 1.5
+    end = np.minimum(time, speed / (9.81 * 0.3))
+    way = np.outer(speed * end - 0.5 * 9.81 * 0.3 * end**2, [0.8, 0.6])
+    return time, way + 0.002 * np.random.default_rng(0).standard_normal(way.shape)
 
 
 def filmed(scene: racecar.RacecarScene) -> tuple[np.ndarray, np.ndarray]:

@@ -275,7 +275,7 @@ def _residuals(fit: Fit) -> list[str]:
         f"{fit.residual_before[c, k]:.3g})"
         for c, channel in enumerate(fit.segments.channels)
         for k, name in enumerate(names)
-        if fit.segments.deviations[c, k] < np.inf
+        if not np.isnan(fit.residual[c, k])
     ]
 
 

@@ -49,7 +49,7 @@ class TorqueFit:
         residual: root mean square of each joint's residual [nv].
         residual_before: that of the given robot [nv].
         base: base parameters: the combinations of the unknown parameters that the motion determines.
-        logs: the logs.
+        logs: the logs, without rows in which something wasn't measured.
         predicted: joint forces predicted by the identified values, for each log [n, nv].
 
     Example:
@@ -97,7 +97,8 @@ def fit_torques(
 
     Args:
         model: the robot; its present values are the first guess, and are kept for everything that isn't unknown.
-        logs: logs with q, qd, qdd and tau, such as those that :meth:`Log.differentiated` returns.
+        logs: logs with q, qd, qdd and tau, such as those that :meth:`Log.differentiated` returns. Rows with gaps are
+            left out.
         unknowns: names with their priors, see :class:`sim.identify.Unknowns`. Quantities are "inertial", "mass",
             "com" of a link, and "damping", "friction_loss", "armature", "torque_offset" of a joint. The last is a
             constant that the sensor adds.
@@ -136,7 +137,7 @@ def fit_torques(
             raise ModelError(
                 f"joint forces don't determine {name} by inverse dynamics; choose from {', '.join(LINEAR)}"
             )
-    logs = listed_logs(logs)
+    logs = [log.without_gaps("q", "qd", "qdd", "tau") for log in listed_logs(logs)]
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     columns, rest = _regressors(robot, logs, wanted)

@@ -242,9 +242,10 @@ def test_a_time_constant_is_identified(arm, segment, keep):
 def test_derivatives_of_a_fit(arm, known_start):
     log = recorded(arm, keep=False)
     unknowns = Unknowns(arm, [f"time_constant of {arm.actuator_names[2]}", "mass of *"])
-    segments = cut(arm, [log, log], DT, {"q": 0.01}, None if known_start else 0.5, known_start)
-    problem = Shooting(unknowns, Simulators(arm, DT, segments.hold, unknowns.parameters), segments, known_start)
-    assert problem.extra == (0 if known_start else 8 * 6)
+    start = {"q": 0.0, "qd": 0.0} if known_start else {}
+    segments = cut(arm, [log, log], DT, {"q": 0.01}, None if known_start else 0.5, start)
+    problem = Shooting(unknowns, Simulators(arm, DT, segments.hold, unknowns.parameters), segments)
+    assert problem.extra == (0 if known_start else 8 * 6 - 2 * 2)
     rng = np.random.default_rng(0)
     start = unknowns.start.numpy()
     x = np.append(start + 0.05 * rng.standard_normal(len(start)), 0.3 * rng.standard_normal(problem.extra))

@@ -8,6 +8,7 @@ from scenes import box
 from sim.identify import Log, align, read_csv, read_frame, read_npz, read_rosbag
 from sim.identify.logs.alignment import delay
 from tests.errors import raises_naming, refuses
+from tests.identify.bags import write_bag
 
 RATE = 500.0
 
@@ -85,25 +86,9 @@ def test_frame_and_npz_are_the_same(moving, tmp_path):
 
 def test_rosbag(moving, tmp_path):
     """Joints in another order, one more than the model has, and no velocities."""
-    rosbag2 = pytest.importorskip("rosbags.rosbag2")
-    from rosbags.typesys import Stores, get_typestore
-
-    store = get_typestore(Stores.ROS2_HUMBLE)
-    message, header, stamp = (
-        store.types[name]
-        for name in ("sensor_msgs/msg/JointState", "std_msgs/msg/Header", "builtin_interfaces/msg/Time")
-    )
     time, q, qd, _ = motion(moving, 0.1)
-    with rosbag2.Writer(tmp_path / "bag", version=9) as writer:
-        there = writer.add_connection("/joint_states", message.__msgtype__, typestore=store)
-        for k, t in enumerate(time):
-            nanoseconds = round(1e9 * t) + 1_700_000_000_500_000_000
-            position = np.array([q[k, 2], 7.0, q[k, 0], q[k, 1]])
-            effort = np.array([qd[k, 2], 7.0, qd[k, 0], qd[k, 1]])
-            names = ["joint2", "gripper", "joint0", "joint1"]
-            at = stamp(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
-            each = message(header(at, ""), names, position, np.zeros(0), effort)
-            writer.write(there, nanoseconds, store.serialize_cdr(each, message.__msgtype__))
+    order, names = [2, 0, 0, 1], ["joint2", "gripper", "joint0", "joint1"]
+    write_bag(tmp_path / "bag", [(t, names, a[order], [], b[order]) for t, a, b in zip(time, q, qd, strict=True)])
     log = read_rosbag(tmp_path / "bag", moving)
     np.testing.assert_allclose(log.time, time, atol=1e-8)
     np.testing.assert_array_equal(log.q, q)
@@ -115,8 +100,107 @@ def test_rosbag(moving, tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("link", mass=1.0, inertia=np.eye(3))
     builder.add_joint("knee", "revolute", child="link", axis=(0, 1, 0))
-    with raises_naming("message 0", "joint 'knee'", "joint2", "gripper", error=sim.ImportFileError):
+    with raises_naming("position of knee", "joint2", "gripper", error=sim.ImportFileError):
         read_rosbag(tmp_path / "bag", builder.finalize("float64"))
+
+
+def test_rosbag_without_some_joints(tmp_path):
+    """An arm and its gripper publish separately; nobody publishes the finger that follows, nor the lamp."""
+    builder = sim.ModelBuilder()
+    for name in ("arm", "finger", "mimic", "last", "lamp"):
+        builder.add_link(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"{name}_joint", "revolute", child=name, parent="world", axis=(0, 1, 0))
+    builder.add_joint_coupling("last_joint", "mimic_joint", ratio=2.0)
+    builder.add_joint_coupling("mimic_joint", "finger_joint", ratio=-0.5, offset=0.1)
+    model = builder.finalize("float64")
+    rows = [(0.00, ["arm_joint"], [1.0], [], [5.0]), (0.01, ["finger_joint"], [0.4], [0.2], [6.0]),
+            (0.02, ["arm_joint", "finger_joint"], [1.5, 0.6], [0.0, 0.3], [])]  # fmt: skip
+    write_bag(tmp_path / "bag", rows)
+    log, nan = read_rosbag(tmp_path / "bag", model), np.nan
+    index = [model.qd_slice(f"{name}_joint").start for name in ("arm", "finger", "mimic", "last", "lamp")]
+    expected = {
+        "q": [[1.0, nan, nan, nan, nan], [nan, 0.4, -0.1, -0.2, nan], [1.5, 0.6, -0.2, -0.4, nan]],
+        "qd": [[nan, nan, nan, nan, nan], [nan, 0.2, -0.1, -0.2, nan], [0.0, 0.3, -0.15, -0.3, nan]],
+        "tau": [[5.0, nan, 0.0, 0.0, nan], [nan, 6.0, 0.0, 0.0, nan], [nan, nan, 0.0, 0.0, nan]],
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(getattr(log, name)[:, index], values, err_msg=name)
+
+
+def test_columns_by_joint_and_gaps(moving, tmp_path):
+    """What nobody measured is NaN, in files as in logs; each method says what it needs."""
+    columns = table(moving)
+    text = write_csv(tmp_path / "log.csv", columns).read_text().splitlines()
+    fields = text[4].split(",")
+    fields[2], fields[3] = "", "nan"
+    (tmp_path / "log.csv").write_text("\n".join([*text[:4], ",".join(fields), *text[5:]]))
+    log = read_csv(tmp_path / "log.csv", moving, q={"joint2": "q_joint0", "joint0": "q_joint1"}, tau=None)
+    assert np.isnan(log.q[:, 1]).all()
+    assert np.argwhere(np.isnan(log.q[:, [0, 2]])).tolist() == [[3, 0], [3, 1]]
+    np.testing.assert_array_equal(np.delete(log.q, 3, 0)[:, 2], np.delete(columns["q_joint0"], 3))
+    with raises_naming("log.csv", "q of 'joint9'", "joint0, joint1, joint2"):
+        read_csv(tmp_path / "log.csv", moving, q={"joint9": "q_joint0"})
+    filled = log.filled()
+    np.testing.assert_allclose(filled.q[3, [0, 2]], 0.5 * (log.q[2] + log.q[4])[[0, 2]])
+    assert np.isnan(filled.q[:, 1]).all()
+    assert np.isnan(log.filled(0.003).q[3]).all()
+    assert np.isfinite(log.filled(0.004).q[3, [0, 2]]).all()
+    refuses(lambda: log.differentiated(0.05), "log.csv", "q of joint1", "row 0", "filled()")
+    refuses(lambda: log.filtered(10.0, channels=("q",)), "log.csv", "q of joint1", "row 0")
+    refuses(lambda: log.without_gaps("q"), "log.csv", "q", "two rows")
+    time, q, qd, qdd = motion(moving, 0.1)
+    q[[0, 7], 1], qd[9, 2] = np.nan, np.nan
+    measured = Log(moving, time, q, qd, qdd).without_gaps("q", "qd")
+    np.testing.assert_array_equal(measured.time, np.delete(time, [0, 7, 9]))
+    assert np.isnan(Log(moving, time, q).filled().q[0, 1])
+    refuses(lambda: align(Log(moving, time, q, qd), "qd", longest=0.01), "align()", "q of joint1", "row 0")
+    with raises_naming("control", "row 1"):
+        Log(driven(), [0.0, 1.0], np.zeros((2, 1)), control=[[0.0], [np.nan]])
+
+
+def driven():
+    builder = sim.ModelBuilder()
+    builder.add_link("wheel", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("axle", "revolute", child="wheel", axis=(0, 1, 0))
+    builder.add_actuator("axle", "torque")
+    return builder.finalize("float64")
+
+
+def test_derivatives_of_quaternions():
+    """Of a thrown body and of a spinning ball joint, whose recorded quaternions change their sign."""
+    builder = sim.ModelBuilder()
+    builder.add_box(half_extents=(0.1, 0.2, 0.3), mass=1.0, position=(0, 0, 5.0), name="box")
+    builder.add_link("bob", mass=1.0, com=(0.1, 0, -0.3), inertia=np.diag([0.02, 0.03, 0.01]))
+    builder.add_joint("ball", "spherical", child="bob", position=(0, 0, 9.0))
+    model = builder.finalize("float64")
+    dt = 1e-3
+    simulator = sim.Simulator(model, dt, 1, "cpu")
+    qd0 = np.random.default_rng(0).uniform(-4.0, 4.0, model.nv)
+    states = simulator.rollout(simulator.state(model.q0, qd0), steps=1000)
+    q, qd = (each.numpy()[::5, 0] for each in (states.q, states.qd))
+    q[:, model.q_slice("ball")] *= np.where(np.arange(len(q)) % 3, 1.0, -1.0)[:, None]
+    time = 5 * dt * np.arange(len(q))
+    exact = Log(model, time, q)
+    inner = slice(20, -20)
+    # The engine moves on with the velocity at the end of a step.
+    rate = qd + 0.5 * dt * np.gradient(qd, time, axis=0)
+    np.testing.assert_allclose(exact.velocities()[inner], rate[inner], atol=0.02)
+    found = exact.differentiated(0.06)
+    np.testing.assert_allclose(found.qd[inner], rate[inner], atol=2e-3)
+    np.testing.assert_allclose(found.qdd[inner], np.gradient(qd, time, axis=0)[inner], atol=0.1)
+    assert np.abs(sim.difference(model, found.q, q).numpy()).max() < 1e-5
+    rng = np.random.default_rng(1)
+    noisy = Log(model, time, sim.integrate(model, q, 1e-3 * rng.standard_normal(qd.shape)).numpy())
+    for log in (noisy.differentiated(0.1), noisy.spline_differentiated(1e-3)):
+        assert np.sqrt(np.mean((log.qd - rate)[inner] ** 2)) < 0.03
+        assert np.abs(sim.difference(model, log.q, q).numpy())[inner].std() < 6e-4
+    late = np.stack([np.interp(time - 0.012, time, column) for column in qd.T], axis=1)
+    assert align(Log(model, time, q, late), "qd", longest=0.05).delay == pytest.approx(0.0125, abs=1e-3)
+    q[7, 3] = np.nan
+    refuses(lambda: Log(model, time, q), "log", "quaternion of", "row 7", "all four")
+    q[7, 3:7] = np.nan
+    gap = Log(model, time, q).filled()
+    assert np.abs(sim.difference(model, gap.q[7:8], exact.q[7:8]).numpy()).max() < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -285,7 +369,6 @@ def test_quaternions_stay_of_unit_length_and_keep_their_sign():
     assert np.abs(between.q - q).max() < 2e-3
     q[3, 3:] = 0.0
     refuses(lambda: Log(scene.model, time, q), "log", "quaternion", "zero", "row 3")
-    refuses(lambda: log.differentiated(0.05), "quaternions", "qd")
 
 
 def test_alignment(moving):

@@ -43,6 +43,13 @@ def swing(model, seconds, seed=0, noise=0.01, start=(2.0, 1.0), every=5, **param
     return Log(model, DT * every * np.arange(len(q)), q, source=f"seed {seed}")
 
 
+def with_gaps(log, rows):
+    """The log without coordinates of its first joint in some rows."""
+    q = log.q.copy()
+    q[rows, 0] = np.nan
+    return replace(log, q=q)
+
+
 def slide(scene_friction, seconds=0.6, seed=0, noise=1e-4, speed=2.0, push=None):
     """A box on the ground, seen while it slides; its mass matters where it is pushed."""
     builder = sim.ModelBuilder()
@@ -66,17 +73,21 @@ def slide(scene_friction, seconds=0.6, seed=0, noise=1e-4, speed=2.0, push=None)
     return model, Log(model, 10 * DT * np.arange(len(q)), seen, qd=qd, tau=inputs)
 
 
-@pytest.mark.parametrize("known_start", [False, True])
-def test_derivatives(pendulum, known_start):
+@pytest.mark.parametrize(
+    ("segment", "start", "extra"),
+    [(0.08, {}, 4 * 11), (None, {"q": 0.0, "qd": 0.0}, 0), (None, {"q": [np.inf, 0.1], "qd": [0.0, 2.0]}, 3 * 3)],
+)
+def test_derivatives(pendulum, segment, start, extra):
     """Of all residuals in all free numbers, gaps and priors included, against central differences."""
     logs = [swing(pendulum, 0.3, seed) for seed in range(2)] + [swing(pendulum, 0.2, 2)]
+    logs[0] = with_gaps(logs[0], rows=[0, 5, 6])
     priors = {"inertial of link1": InertialPrior(), "mass of link0": LogNormal(1.0, 0.2), "damping of joint1": None}
     unknowns = Unknowns(pendulum, priors)
-    segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, None if known_start else 0.08, known_start)
-    problem = Shooting(unknowns, Simulators(pendulum, DT, segments.hold, unknowns.parameters), segments, known_start)
+    segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, segment, start)
+    problem = Shooting(unknowns, Simulators(pendulum, DT, segments.hold, unknowns.parameters), segments)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy() + 0.05 * rng.standard_normal(12), 0.3 * rng.standard_normal(problem.extra))
-    assert problem.extra == (0 if known_start else 4 * 11)
+    assert problem.extra == extra
     direction = rng.standard_normal(len(x))
     difference = (problem.values(x + 1e-6 * direction) - problem.values(x - 1e-6 * direction)) / 2e-6
     found = problem.jacobian(x) @ direction
@@ -90,8 +101,8 @@ def test_derivatives_of_a_free_body_in_contact():
     turned[:, 3:] += 1e-3 * np.random.default_rng(1).standard_normal((len(turned), 4))
     log = Log(model, log.time, turned, log.qd + 0.01, tau=log.tau)
     unknowns = Unknowns(model, ["mass of box", "friction of box"])
-    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04, False)
-    problem = Shooting(unknowns, Simulators(model, DT, segments.hold, unknowns.parameters), segments, False)
+    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04, {})
+    problem = Shooting(unknowns, Simulators(model, DT, segments.hold, unknowns.parameters), segments)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy(), 0.01 * rng.standard_normal(problem.extra))
     # The box stays on all its corners: a tilt would lift some of them.
@@ -205,6 +216,102 @@ def test_what_is_not_measured_has_no_effect(pendulum):
     assert np.isnan(first.residual[0, 1])
     assert "q of joint0: " in report(first)
     assert "q of joint1: " not in report(first)
+
+
+@pytest.mark.parametrize("segment", [None, 0.2])
+def test_gaps_are_no_measurements(pendulum, segment):
+    """A coordinate that is absent in three of four rows is found all the same, with its wider deviation."""
+    log = swing(pendulum, 0.8, damping=np.array([0.03, 0.05]))
+    gaps = np.flatnonzero(np.arange(len(log)) % 4)
+    given = dict(dt=DT, noise={"q": 0.01}, segment=segment)
+    whole, sparse = (
+        fit_trajectories(pendulum, each, ["damping of *"], **given).estimate for each in (log, with_gaps(log, gaps))
+    )
+    assert sparse.measured == whole.measured - len(gaps)
+    assert sparse.converged
+    assert (np.abs(sparse.values - [0.03, 0.05]) < 3.5 * sparse.deviations).all()
+    assert (sparse.deviations > whole.deviations).all()
+
+
+RAIL_NOISE, RAIL_DT = 0.003, 0.002
+
+
+def on_a_rail(seed=0, force=2.0, rows=26, speed=0.4, position=0.05):
+    """A mass of 1.6 kg that a constant force moves along a rail; its model has 2 kg."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("cart", mass=2.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, RAIL_DT, 1, "cpu", parameters={"mass": [1.6]})
+    tau = np.full((10 * (rows - 1), 1, 1), force)
+    q = simulator.rollout(simulator.state([position], [speed]), tau).q.numpy()[::10, 0]
+    q = q + RAIL_NOISE * np.random.default_rng(seed).standard_normal(q.shape)
+    return model, Log(model, 10 * RAIL_DT * np.arange(rows), q, tau=np.full((rows, 1), force))
+
+
+@pytest.mark.parametrize(
+    ("start", "first"), [({}, None), ({"q": 0.02, "qd": 0.3}, 0.1), ({"q": np.inf, "qd": 0.0}, None)]
+)
+def test_priors_of_the_start(start, first):
+    """Against linear least squares with the same priors: position and acceleration of a pushed cart are linear."""
+    model, log = on_a_rail(speed=0.0 if start.get("qd") == 0.0 else 0.4)
+    q = log.q.copy()
+    if first is not None:
+        q[0] = first
+    fit = fit_trajectories(model, replace(log, q=q), ["mass of cart"], dt=RAIL_DT, noise={"q": RAIL_NOISE}, start=start)
+    t = log.time
+    rows = np.stack([np.ones_like(t), t, 0.5 * t * (t + RAIL_DT)], axis=1) / RAIL_NOISE
+    target = q[:, 0] / RAIL_NOISE
+    if first is not None:  # the first row is the mean of the prior, and so is zero velocity
+        rows[0], target[0] = [1.0 / 0.02, 0.0, 0.0], first / 0.02
+        rows, target = np.vstack([rows, [0.0, 1.0 / 0.3, 0.0]]), np.append(target, 0.0)
+    if start.get("qd") == 0.0:
+        rows = rows[:, [0, 2]]
+    information = rows.T @ rows
+    acceleration = np.linalg.solve(information, rows.T @ target)[-1]
+    deviation = np.sqrt(np.linalg.inv(information)[-1, -1])
+    assert fit.estimate["mass of cart"] == pytest.approx(2.0 / acceleration, rel=1e-5)
+    # Through mass = force / acceleration.
+    assert fit.estimate.deviation("mass of cart") == pytest.approx(2.0 / acceleration**2 * deviation, rel=1e-4)
+    assert fit.estimate.measured == 26 - (first is not None)
+
+
+def puck():
+    builder = sim.ModelBuilder()
+    builder.add_ground(surface=sim.Surface(friction=1.0))
+    builder.add_box(
+        half_extents=(0.05, 0.05, 0.02), mass=0.3, position=(0, 0, 0.02), surface=sim.Surface(friction=0.5), name="puck"
+    )
+    return builder.finalize("float64")
+
+
+def friction_of_a_puck(model, seed, dt=1 / 300, mu=0.31, noise=0.002):
+    """Error of its friction, in standard deviations, from x and y in 30 pictures while it slides to rest."""
+    t, v = np.arange(30) / 30, np.array([1.5, 0.4])
+    speed = np.linalg.norm(v)
+    end = np.minimum(t, speed / (9.81 * mu))
+    q = np.full((len(t), 7), np.nan)
+    q[:, :2] = np.outer(speed * end - 0.5 * 9.81 * mu * end**2, v / speed)
+    q[:, :2] += noise * np.random.default_rng(seed).standard_normal((len(t), 2))
+    flat = [np.inf, np.inf, 0.0, 0.0, 0.0, 0.0]  # it lies on the ground and doesn't turn
+    fit = fit_trajectories(
+        model, Log(model, t, q), ["friction of puck"], dt=dt, noise={"q": noise}, start={"q": flat, "qd": flat}
+    )
+    assert fit.estimate.converged
+    assert fit.estimate.deviation("friction of puck") < 0.004
+    return (fit.estimate["friction of puck"] - mu) / fit.estimate.deviation("friction of puck")
+
+
+def test_friction_of_a_puck_from_a_film():
+    assert abs(friction_of_a_puck(puck(), 0)) < 3.5
+
+
+@pytest.mark.slow
+def test_friction_of_many_pucks():
+    """Of 20 intervals of 95 %, fewer than 16 hold the truth once in 400 times."""
+    model = puck()
+    errors = np.array([friction_of_a_puck(model, seed) for seed in range(1, 21)])
+    assert (np.abs(errors) < 1.96).sum() >= 16
 
 
 def test_friction_of_a_racecar():
@@ -365,8 +472,15 @@ def of(function):
         (dict(noise=0.01), r"noise is 0.01; give a standard deviation by channel, such as \{'q': 0.01\}"),
         (dict(noise={"q": -1.0}), "noise of q is -1.0; expected a positive number, or 2 of them"),
         (dict(noise={"q": np.inf}), "noise of q is inf; expected a positive number"),
-        (dict(noise={"q": [0.1, np.inf]}), "noise .*known_start=True"),
-        (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
+        (dict(noise={"q": [0.1, 0.1, 0.1]}), r"noise of q has shape \(3,\); expected one number, or 2"),
+        (dict(noise={"q": [0.1, np.inf]}), "seed 0: joint1 wasn't measured; .*start=.*known_start=True"),
+        (dict(noise={"q": [0.1, np.inf]}, start={"q": 0.0}, segment=0.1), "seed 0: joint1 wasn't measured; segments"),
+        (dict(noise={"qdd": 1.0}), "noise: unknown channel 'qdd'"),
+        (dict(start=0.1), "start is 0.1; give standard deviations by name"),
+        (dict(start={"tau": 0.1}), "start: unknown channel 'tau'; there are q, qd"),
+        (dict(start={"q": -0.1}), "start of q is -0.1; expected positive numbers"),
+        (dict(start={"qd": [0.1] * 3}), r"start of qd has shape \(3,\)"),
+        (dict(start={"q": 0.1}, known_start=True), "known_start .*start"),
         (dict(noise={"q": 0.1, "qd": 1.0}), "qd"),
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),
         (dict(integrator="heun"), "integrator is 'heun'; it must be"),

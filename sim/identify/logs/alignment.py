@@ -79,11 +79,10 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
     require_type("log", log, Log, "a sim.identify.Log")
     log.require(channel)
     log.require_even("align")
+    log.require_complete("align()", "q", "qd", *(("qdd", "tau") if channel == "tau" else ()))
     longest = number("align", "longest", longest)
     if channel == "qd":
-        if log.model.nq != log.model.nv:
-            raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated")
-        should = np.gradient(log.q, log.time, axis=0)
+        should = log.velocities()
     elif channel == "tau" and model is not None:
         log.require("qd", "qdd")
         robot = as_robot(model)

@@ -8,12 +8,14 @@ import numpy as np
 import scipy.interpolate
 import scipy.signal
 
+from sim.dynamics.kinematics import difference, integrate
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
 from sim.model.checks import as_numbers, is_positive, is_whole, names_in, number, require_type
 from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
+WITH_GAPS = ("q", "qd", "qdd", "tau")  # NaN where nothing was measured
 SPLINE_DEGREE = 5
 EVEN = 1e-3  # maximum difference of even intervals, relative to the mean
 
@@ -21,6 +23,9 @@ EVEN = 1e-3  # maximum difference of even intervals, relative to the mean
 @dataclass(frozen=True)
 class Log:
     """Recorded motion. Its methods return a new log.
+
+    NaN in q, qd, qdd or tau marks what wasn't measured: gaps, or whole columns. Of a quaternion, all four numbers are
+    measured or none.
 
     Attributes:
         model: the model of the robot.
@@ -34,7 +39,8 @@ class Log:
         act: states of the actuators that have one [n, na], if known. None if they are zero in the first row.
 
     Raises:
-        ModelError: for a wrong shape, non-finite values, and a time that doesn't increase, naming the row.
+        ModelError: for a wrong shape, infinite values, NaN in time, control or act, and a time that doesn't increase,
+            naming the row.
 
     Example:
         >>> import numpy as np
@@ -107,6 +113,47 @@ class Log:
                 hint = "call differentiated() first" if name in ("qd", "qdd") else "it must be measured"
                 raise ModelError(f"{self.source}: {name} is missing; {hint}")
 
+    def require_complete(self, what: str, *names: str) -> None:
+        """Raise ModelError, naming the caller, if channels that exist have gaps."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and np.isnan(value).any():
+                row, column = (int(k) for k in np.argwhere(np.isnan(value))[0])
+                owner = channel_names(self.model, name)[column]
+                raise ModelError(
+                    f"{self.source}: {what} needs {name} without gaps, but {name} of {owner} wasn't measured at row "
+                    f"{row}, {self.time[row]:g} s; call filled(), or between() for a part without gaps"
+                )
+
+    def filled(self, longest: float = np.inf) -> "Log":
+        """Interpolate across gaps, linearly. Those at the ends, and columns without any measurement, stay.
+
+        Args:
+            longest: longest time between the rows on either side of a gap that is filled [s].
+        """
+        longest = number(self.source, "longest", longest)
+
+        def change(_: str, value: np.ndarray) -> np.ndarray:
+            found = value.copy()
+            for column in found.T:
+                gap = np.isnan(column)
+                known, values = self.time[~gap], column[~gap]
+                if len(known) > 1:
+                    after = np.searchsorted(known, self.time).clip(1, len(known) - 1)
+                    gap &= known[after] - known[after - 1] <= longest * (1.0 + EVEN)
+                    column[gap] = np.interp(self.time[gap], known, values, np.nan, np.nan)
+            return found
+
+        return self._of_channels(change)
+
+    def without_gaps(self, *names: str) -> "Log":
+        """Return the rows in which these channels were measured."""
+        self.require(*names)
+        rows = np.all([~np.isnan(getattr(self, name)).any(axis=1) for name in names], axis=0)
+        if rows.sum() < 2:
+            raise ModelError(f"{self.source}: {', '.join(names)} were measured together in fewer than two rows")
+        return self._of_channels(lambda _, value: value[rows], time=self.time[rows])
+
     def between(self, start: float, end: float) -> "Log":
         """Return the rows from one time to another [s], both included."""
         start, end = (number(self.source, name, value) for name, value in (("start", start), ("end", end)))
@@ -141,12 +188,13 @@ class Log:
             channels: channels to filter.
 
         Raises:
-            ModelError: for uneven intervals, a cutoff out of range, and fewer rows than the filter needs.
+            ModelError: for uneven intervals, gaps, a cutoff out of range, and fewer rows than the filter needs.
         """
         self.require_even("filtered")
         chosen = names_in("channels", channels)
         for name in set(chosen) - set(CHANNELS):
             raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
+        self.require_complete("filtered()", *chosen)
         if not is_whole(order, 1):
             raise ModelError(f"{self.source}: order is {order!r}; it must be a whole number of at least 1")
         if not is_positive(cutoff) or cutoff >= 0.5 * self.rate:
@@ -170,17 +218,16 @@ class Log:
         """Differentiate by polynomials through the rows around each (Savitzky-Golay), for velocities and accelerations.
 
         If qd was measured, q stays: qd becomes its polynomials' value and qdd their derivative. Otherwise q becomes its
-            polynomials' value, and qd and qdd their derivatives.
+        polynomials' value, and qd and qdd their derivatives. For quaternions the polynomials are those of the rotation
+        vectors from row to row, added up.
 
         Args:
             window: duration of each polynomial's rows [s].
             order: degree of the polynomials.
 
         Raises:
-            ModelError: for a window of too few rows, an order too low for the derivatives, uneven intervals, and joints
-                with quaternions without qd.
+            ModelError: for a window of too few rows, an order too low for the derivatives, uneven intervals, and gaps.
         """
-        self._require_derivable()
         self.require_even("differentiated")
         if not is_positive(window):
             raise ModelError(f"{self.source}: window is {window!r} s; it must be a positive number")
@@ -206,7 +253,6 @@ class Log:
             noise: standard deviation of the channel that is differentiated, for all joints or for each: splines are as
                 smooth as it allows.
         """
-        self._require_derivable()
         if len(self) <= SPLINE_DEGREE:
             need = f"splines of degree {SPLINE_DEGREE} need {SPLINE_DEGREE + 1} rows"
             raise ModelError(f"{self.source}: {need}, but there are {len(self)}")
@@ -255,14 +301,32 @@ class Log:
             raise ModelError(f"{self.source}: offset has shape {taken.shape}; expected one number, or {width}")
         return self._of_channels(lambda name, value: value - taken if name == channel else value)
 
+    def velocities(self) -> np.ndarray:
+        """Return the derivative of the coordinates by central differences [n, nv]."""
+        return np.gradient(self._displacements(), self.time, axis=0)
+
+    def _displacements(self) -> np.ndarray:
+        """Return the displacement of each degree of freedom [n, nv], whose derivative is its velocity: q, but for
+        quaternions the rotation vectors from row to row, added up.
+        """
+        if self.model.nq == self.model.nv:
+            return self.q
+        steps = difference(self._exact, self.q[:-1], self.q[1:]).numpy()
+        return np.vstack([np.zeros(self.model.nv), steps.cumsum(axis=0)])
+
     def _with_derivatives(self, derivative: Any) -> "Log":
+        self.require_complete("a derivative", "q" if self.qd is None else "qd")
         if self.qd is not None:
             return replace(self, qd=derivative(self.qd, 0), qdd=derivative(self.qd, 1))
-        return replace(self, q=derivative(self.q, 0), qd=derivative(self.q, 1), qdd=derivative(self.q, 2))
+        moved = self._displacements()
+        smooth, qd, qdd = (derivative(moved, number) for number in range(3))
+        q = smooth if moved is self.q else integrate(self._exact, self.q, smooth - moved).numpy()
+        return replace(self, q=q, qd=qd, qdd=qdd)
 
-    def _require_derivable(self) -> None:
-        if self.model.nq != self.model.nv and self.qd is None:
-            raise ModelError(f"{self.source}: coordinates with quaternions can't be differentiated; measure qd")
+    @property
+    def _exact(self) -> Model:
+        """Return the model in float64."""
+        return replace(self.model, dtype="float64")
 
     def _of_channels(self, change: Any, **others: Any) -> "Log":
         there = {name: getattr(self, name) for name in CHANNELS}
@@ -289,21 +353,34 @@ class Log:
             if part.stop - part.start == dofs.stop - dofs.start:
                 continue
             quaternion = q[:, part.stop - 4 : part.stop]
+            unknown = np.isnan(quaternion)
+            partly = np.flatnonzero(unknown.any(axis=1) & ~unknown.all(axis=1))
+            if len(partly):
+                row = int(partly[0])
+                raise ModelError(
+                    f"{self.source}: the quaternion of {name} has NaN at row {row}, {self.time[row]:g} s; all four "
+                    "numbers must be measured, or none"
+                )
+            measured = ~unknown[:, 0]
+            quaternion = quaternion[measured]
             length = np.linalg.norm(quaternion, axis=1, keepdims=True)
             if not length.all():
-                row = int(np.argmin(length))
+                row = int(np.flatnonzero(measured)[np.argmin(length)])
                 raise ModelError(
                     f"{self.source}: the quaternion of {name} is zero at row {row}, {self.time[row]:g} s; remove the "
                     "row or give its rotation"
                 )
             quaternion /= length
             turned = np.einsum("ni,ni->n", quaternion[1:], quaternion[:-1]) < 0.0
-            quaternion *= np.where(np.cumsum([False, *turned]) % 2, -1.0, 1.0)[:, None]
+            q[measured, part.stop - 4 : part.stop] = (
+                quaternion * np.where(np.cumsum([False, *turned])[: len(quaternion)] % 2, -1.0, 1.0)[:, None]
+            )
         return q
 
     def _require_finite(self, name: str, array: np.ndarray) -> None:
-        if not np.isfinite(array).all():
-            row, column = (int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        wrong = np.isinf(array) if name in WITH_GAPS else ~np.isfinite(array)
+        if wrong.any():
+            row, column = (int(k) for k in np.argwhere(wrong)[0])
             label = name if name == "time" else f"{name} of {channel_names(self.model, name)[column]}"
             raise ModelError(f"{self.source}: {label} isn't finite at row {row}")
 
@@ -342,3 +419,12 @@ def channel_names(model: Model, channel: str) -> tuple[str, ...]:
 
 def _interpolated(time: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(time, known, column) for column in values.T], axis=1).reshape(len(time), -1)
+
+
+def measured_dofs(model: Model, q: np.ndarray) -> np.ndarray:
+    """Return the mask of measured degrees of freedom [n, nv] for coordinates [n, nq] with NaN where none was."""
+    known, columns = ~np.isnan(q), np.zeros(model.nv, dtype=np.int64)
+    for name in model.joint_names:
+        part, dofs = model.q_slice(name), model.qd_slice(name)
+        columns[dofs] = np.minimum(np.arange(part.start, part.start + dofs.stop - dofs.start), part.stop - 1)
+    return known[:, columns]

@@ -4,6 +4,7 @@ import csv
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from sim.identify.logs.log import CHANNELS, Log, channel_names
 from sim.model.checks import require_path, require_type
 from sim.model.model import Model
 
-# A pattern with {joint} in it, or the name of each column in the order of the model.
-Columns = str | Sequence[str]
+# A pattern with {joint} in it, the name of each column in the order of the model, or names of columns by joint.
+Columns = str | Sequence[str] | Mapping[str, str]
 DEFAULT: dict[str, Columns] = {"q": "q_{joint}", "qd": "qd_{joint}", "tau": "tau_{joint}", "control": "u_{joint}"}
 JOINT_STATE = "sensor_msgs/msg/JointState"
 
@@ -29,8 +30,11 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         time: name of the column with the time [s].
         **columns: columns of ``q``, ``qd``, ``qdd``, ``tau``, ``control`` and ``act``: a pattern such as "q_{joint}",
             where {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a
-            joint with several numbers), or a list of names in the order of the model. None: absent. Default:
-            "q_{joint}", and "qd_{joint}", "tau_{joint}" and "u_{joint}" if the file has all of their columns.
+            joint with several numbers), a list of names in the order of the model, or a dictionary with the columns of
+            those that were measured, such as {"base[0]": "x"}. None: absent. Default: "q_{joint}", and "qd_{joint}",
+            "tau_{joint}" and "u_{joint}" if the file has all of their columns.
+
+    Empty fields and "nan" are gaps.
 
     Raises:
         ImportFileError: for an unreadable file, a missing column, or a value that isn't a number, naming the column and
@@ -72,7 +76,7 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
             if len(row) != len(names):
                 raise ImportFileError(path, f"has {len(row)} fields; expected {len(names)}", f"line {number}")
             try:
-                values[k] = float(row[index])
+                values[k] = float(row[index].strip() or "nan")
             except ValueError:
                 message = f"{row[index]!r} is not a number"
                 raise ImportFileError(path, message, f"line {number}, column '{name}'") from None
@@ -182,8 +186,9 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
     """Read a log from a bag of ROS 1 or 2 with messages of type sensor_msgs/JointState, through the package
     ``rosbags``.
 
-    Positions, velocities and efforts are assigned to joints by name; other joints in the messages are ignored. The time
-    is that of the messages' headers, starting at the first one.
+    Positions, velocities and efforts are assigned to joints by name; other joints in the messages are ignored. Joints
+    that a message lacks are gaps; a joint that follows another one (mimic) and is in no message gets its coordinate and
+    velocity from that one, and no effort. The time is that of the messages' headers, starting at the first one.
 
     Args:
         path: the bag: a .bag file, or the folder of ROS 2.
@@ -191,8 +196,8 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
         topic: topic of the messages.
 
     Raises:
-        ImportFileError: for an unreadable bag, a missing topic or one of another type, a joint missing in a message,
-            and a message whose numbers of values and joints differ.
+        ImportFileError: for an unreadable bag, a missing topic or one of another type, messages without any joint of
+            the model, and a message whose numbers of values and joints differ.
         ModelError: without the package, which the extra ``rosbag`` installs.
 
     Example:
@@ -242,28 +247,25 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
 
 
 def _of_messages(path: Any, model: Model, messages: list[Any]) -> Log:
-    names = list(channel_names(model, "q"))
-    orders: list[list[int]] = []
-    for row, message in enumerate(messages):
-        index = {name: k for k, name in enumerate(message.name)}
-        missing = [name for name in names if name not in index]
-        if missing:
-            raise ImportFileError(path, f"has no joint '{missing[0]}'; there are {', '.join(index)}", f"message {row}")
-        orders.append([index[name] for name in names])
+    index = {name: k for k, name in enumerate(channel_names(model, "q"))}
     stamps = [message.header.stamp for message in messages]
-    seconds = np.array([each.sec - stamps[0].sec + 1e-9 * (each.nanosec - stamps[0].nanosec) for each in stamps])
-    channels = {"time": seconds}
+    seconds = [each.sec - stamps[0].sec + 1e-9 * (each.nanosec - stamps[0].nanosec) for each in stamps]
+    channels = {"time": np.array(seconds)}
     for channel, attribute in (("q", "position"), ("qd", "velocity"), ("tau", "effort")):
-        values = [getattr(message, attribute) for message in messages]
-        for row, (value, message) in enumerate(zip(values, messages, strict=True)):
-            if len(value) not in (0, len(message.name)):
-                problem = f"{attribute} has {len(value)} values for {len(message.name)} joints"
+        found = np.full((len(messages), model.nv), np.nan)
+        for row, message in enumerate(messages):
+            values = getattr(message, attribute)
+            if len(values) not in (0, len(message.name)):
+                problem = f"{attribute} has {len(values)} values for {len(message.name)} joints"
                 raise ImportFileError(path, problem, f"message {row}")
-        there = [len(value) > 0 for value in values]
-        if all(there):
-            channels[channel] = np.array([value[order] for value, order in zip(values, orders, strict=True)])
-        elif channel == "q":
-            raise ImportFileError(path, "has no positions", f"message {there.index(False)}")
+            for name, value in zip(message.name, values, strict=False):
+                if name in index:
+                    found[row, index[name]] = value
+        if channel == "q" and np.isnan(found).all():
+            there = ", ".join(dict.fromkeys(name for message in messages for name in message.name))
+            raise ImportFileError(path, f"has no position of {', '.join(index)}; there are {there or 'no joints'}")
+        if not np.isnan(found).all():
+            channels[channel] = found
     return _made(path, model, channels)
 
 
@@ -278,38 +280,76 @@ def _log(
     """Return a log whose channels are found by the names of columns."""
     require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
     _require_channels(columns)
-    channels = {"time": [time]}
+    channels: dict[str, list[str | None]] = {"time": [time]}
     for channel in CHANNELS:
         pattern = columns.get(channel, DEFAULT.get(channel))
         if pattern is None:
             continue
-        owners = channel_names(model, channel)
-        found = [pattern.replace("{joint}", owner) for owner in owners] if isinstance(pattern, str) else list(pattern)
-        if len(found) != len(owners):
-            raise ModelError(
-                f"{path}: {channel} names {len(found)} columns; it needs {len(owners)}: {', '.join(owners)}. If some "
-                "aren't measured, make a Log from arrays, with infinite noise there"
-            )
+        found = _named(path, channel, pattern, channel_names(model, channel))
         # Channels that aren't requested are read if they exist.
         if channel == "q" or channel in columns or (found and set(found) <= set(names)):
             channels[channel] = found
     for channel, wanted in channels.items():
-        for name in wanted:
+        for name in filter(None, wanted):
             if name not in names:
                 raise ImportFileError(
                     path, f"has no column '{name}' for {channel}; name yours with {channel}=: {', '.join(names)}"
                 )
             if names.count(name) > 1:
                 raise ImportFileError(path, f"has several columns '{name}'; give them different names")
-    arrays = {channel: np.stack([column(name) for name in wanted], axis=1) for channel, wanted in channels.items()}
-    return _made(path, model, arrays | {"time": arrays["time"][:, 0]})
+    moments = column(time)
+    arrays = {
+        channel: np.stack([column(name) if name else np.full(len(moments), np.nan) for name in wanted], axis=1)
+        for channel, wanted in channels.items()
+    }
+    return _made(path, model, arrays | {"time": moments})
+
+
+def _named(path: Any, channel: str, columns: Columns, owners: Sequence[str]) -> list[str | None]:
+    """Return the name of each owner's column; None where a dictionary has none."""
+    if isinstance(columns, Mapping):
+        for name in columns:
+            if name not in owners:
+                raise ModelError(f"{path}: {channel} of '{name}' doesn't exist; there are {', '.join(owners)}")
+        return [columns.get(owner) for owner in owners]
+    found = [columns.replace("{joint}", owner) for owner in owners] if isinstance(columns, str) else list(columns)
+    if len(found) != len(owners):
+        raise ModelError(
+            f"{path}: {channel} names {len(found)} columns; it needs {len(owners)}: {', '.join(owners)}. If only some "
+            f"were measured, give those by name: {channel}={{'{owners[0]}': ...}}"
+        )
+    return list(found)
 
 
 def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
     try:
-        return Log(model, source=str(path), **channels)
+        log = Log(model, source=str(path), **channels)
     except ModelError as error:
         raise ImportFileError(path, str(error).removeprefix(f"{path}: ")) from None
+    return _with_followers(log)
+
+
+def _with_followers(log: Log) -> Log:
+    """Return the log with coordinates and velocities of unmeasured joints that follow another one, and no force."""
+    model, found = log.model, {name: getattr(log, name) for name in ("q", "qd", "tau")}
+    joined, parameters = model.equalities, model.parameters
+    couplings = zip(
+        joined.coupling_dof, joined.coupling_other, parameters["coupling_ratio"], parameters["coupling_offset"],
+        strict=True,
+    )  # fmt: skip
+    for dof, other, ratio, offset in list(couplings) * len(joined.coupling_names):  # one may follow a follower
+        at, of = (int(model.dof_q[k]) for k in (dof, other))
+        for name, value in found.items():
+            column = at if name == "q" else dof
+            if value is not None and np.isnan(value[:, column]).all():
+                followed = {
+                    "q": ratio * found["q"][:, of] + offset,
+                    "qd": ratio * value[:, other],
+                    "tau": np.zeros(len(log)),
+                }
+                found[name] = value.copy()
+                found[name][:, column] = followed[name]
+    return replace(log, **found)
 
 
 def _require(path: object, model: object) -> None:

@@ -152,6 +152,7 @@ def fit_trajectories(
     dt: float,
     noise: Mapping[str, Any],
     segment: float | None = None,
+    start: Mapping[str, Any] | None = None,
     known_start: bool = False,
     guesses: np.ndarray | None = None,
     contact: ContactMethod | None = None,
@@ -176,11 +177,16 @@ def fit_trajectories(
             :class:`sim.identify.FunctionUnknowns`.
         dt: time step of the simulation [s].
         noise: standard deviation of the measurements, for "q", "qd" or both: a number, or one for each degree of
-            freedom [nv]; for a quaternion that of the rotation about each axis [rad]. ``np.inf`` marks a degree of
-            freedom that wasn't measured, which needs ``known_start``.
-        segment: duration of a segment [s]. Default: one segment for each log.
-        known_start: True if the first row of each log, q and qd, is the exact initial state. Otherwise it is a
-            measurement like all rows, and the initial state is unknown.
+            freedom [nv]; for a quaternion that of the rotation about each axis [rad]. What is NaN in the log isn't
+            measured, nor is a degree of freedom with a noise of ``np.inf``.
+        segment: duration of a segment [s], for logs in which every degree of freedom was measured. Default: one segment
+            for each log.
+        start: standard deviation of each log's initial state before any measurement, for "q", "qd" or both: a number,
+            or one for each degree of freedom [nv]. 0: exact. ``np.inf``: unknown, as by default where the degree of
+            freedom is measured. The mean is the log's first row, which isn't a measurement then; where that is NaN or
+            absent, it is the coordinate of ``model.q0``, or a velocity of zero.
+        known_start: True if the first row of each log, q and qd, is the exact initial state, as with ``start={"q": 0,
+            "qd": 0}``.
         guesses: free numbers to start from [n, p]; the best row is used. Default: the model's values.
         contact: contact method, without a warm start.
         integrator: integrator of the simulation, see :class:`sim.Simulator`.
@@ -221,15 +227,15 @@ def fit_trajectories(
         raise ModelError("contact: intervals are simulated separately; set warm_start=False")
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
-    if known_start and segment is not None:
-        raise ModelError("known_start applies to whole logs only; remove segment or known_start")
+    if known_start and (segment is not None or start is not None):
+        raise ModelError("known_start applies to whole logs with exact starts; remove it, or segment and start")
     logs = listed_logs(logs)
     for log in logs:
         if known_start and log.qd is None:
             raise ModelError(f"{log.source}: known_start=True needs qd, whose first row is the velocity at the start")
-    segments = cut(model, logs, dt, noise, segment, known_start)
+    segments = cut(model, logs, dt, noise, segment, {"q": 0.0, "qd": 0.0} if known_start else start or {})
     worlds = Simulators(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
-    problem = Shooting(wanted, worlds, segments, known_start)
+    problem = Shooting(wanted, worlds, segments)
     first = wanted.start.numpy() if guesses is None else problem.best_of(as_numbers("guesses", guesses))
     states = np.zeros(problem.extra)
     found = _search(problem, np.append(first, states), max_evaluations)

@@ -2,29 +2,30 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from sim.dynamics.kinematics import difference, integrate
 from sim.errors import ModelError, NotFiniteWarning
-from sim.identify.logs.log import EVEN, Log
+from sim.identify.logs.log import EVEN, Log, channel_names, channel_width, measured_dofs
+from sim.identify.regressor import dof_names
 from sim.identify.trajectories.sensitivity import Inputs, as_states
 from sim.model.checks import as_numbers, is_positive
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
 
 
-def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int) -> np.ndarray:
+def activations_of(model: Model, log: Log, dt: float, hold: int) -> np.ndarray:
     """Return states of actuators in each row of a log [n, na]: the log's, or those that its inputs produce from zeros.
 
     They depend on inputs and parameters only, not on the simulated joints.
 
     Args:
         model: the model.
-        log: the log.
-        qd: velocities of its rows [n, nv].
+        log: the log, whose first coordinates are known.
         dt: time step [s].
         hold: number of steps from one row to the next.
     """
@@ -33,7 +34,7 @@ def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int)
     found = np.zeros((len(log), model.na))
     if model.na and log.control is not None:
         simulator = Simulator(model, dt, device="cpu")
-        state = simulator.state(log.q[0], qd[0])
+        state = simulator.state(log.q[0])
         control = np.repeat(log.control[:-1], hold, axis=0)[:, None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)
@@ -44,6 +45,7 @@ def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int)
 
 
 MEASURED = ("q", "qd")
+INPUTS = ("tau", "control")
 # Standard deviation of an actuator's state, relative to the largest: scale of the first search step.
 ACT_SHARE = 1e-3
 
@@ -56,16 +58,16 @@ class Segments:
         hold: number of steps from one row to the next.
         interval: the time between them [s].
         starts: start of each segment, in its log's time [s].
-        q: measured coordinates [rows, worlds, nq].
-        qd: measured velocities, or derivatives of the coordinates [rows, worlds, nv].
+        q: measured coordinates, interpolated where there are none [rows, worlds, nq].
+        qd: measured velocities, or derivatives of the coordinates, likewise [rows, worlds, nv].
         inputs: inputs of the motions.
         channels: measured channels, "q", "qd" or both.
-        deviations: standard deviation of each channel's noise [channels, nv], infinite if nothing was measured.
         weight: one over the deviation for measured entries, zero elsewhere [rows, worlds, channels * nv].
         following: (segment, next segment, first row of the next one).
-        first: the first segments of the logs.
         act: states of actuators at the start of each segment [worlds, na]: known in the first ones, a guess in others.
-        act_scale: typical change of each state [na].
+        scale: typical change of a state: changes of q, of qd and of act [2 nv + na].
+        free: mask of unknown entries of each initial state, in that order [worlds, 2 nv + na].
+        prior: one over the deviation of each initial state before the log, zero without a prior, likewise.
     """
 
     hold: int
@@ -75,12 +77,12 @@ class Segments:
     qd: torch.Tensor
     inputs: Inputs
     channels: tuple[str, ...]
-    deviations: torch.Tensor
     weight: torch.Tensor
     following: tuple[tuple[int, int, int], ...]
-    first: tuple[int, ...]
     act: torch.Tensor
-    act_scale: torch.Tensor
+    scale: torch.Tensor
+    free: torch.Tensor
+    prior: torch.Tensor
 
     @property
     def rows(self) -> int:
@@ -92,79 +94,78 @@ class Segments:
         """Number of segments."""
         return self.q.shape[1]
 
-    @property
-    def state_scale(self) -> torch.Tensor:
-        """Uncertainty of a state from one row: changes of q, of qd and of act [2 nv + na]."""
-        scales = {name: self.deviations[k] for k, name in enumerate(self.channels)}
-        q = scales.get("q", self.interval * self.deviations[0])
-        return torch.cat([q, scales.get("qd", q / self.interval), self.act_scale])
+
+Piece = tuple[int, int, int]  # log, first row, last row
 
 
 def cut(
-    model: Model, logs: Sequence[Log], dt: float, noise: Mapping[str, Any], duration: float | None, known_start: bool
+    model: Model,
+    logs: Sequence[Log],
+    dt: float,
+    noise: Mapping[str, Any],
+    duration: float | None,
+    start: Mapping[str, Any],
 ) -> Segments:
     """Cut logs into segments; see :func:`sim.identify.fit_trajectories` for the arguments."""
     if not logs:
         raise ModelError("no logs")
     hold, interval = _intervals(model, logs, dt)
-    if not isinstance(noise, Mapping):
-        raise ModelError(f"noise is {noise!r}; give a standard deviation by channel, such as {{'q': {noise!r}}}")
-    channels = tuple(name for name in MEASURED if name in noise)
-    for name in noise:
-        if name not in MEASURED:
-            raise ModelError(f"noise: unknown channel '{name}'; there are {', '.join(MEASURED)}")
-    if not channels:
-        raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
-    deviations = torch.stack([_deviations(model, name, noise[name]) for name in channels])
-    if not (known_start or deviations.isfinite().all()):
-        raise ModelError(
-            "noise is infinite for a coordinate; give known_start=True, and its exact start in the first row of the log"
-        )
-    length = max(len(log) for log in logs) - 1
-    if duration is not None:
-        if not is_positive(duration):
-            raise ModelError(f"segment is {duration!r} s; it must be a positive number")
-        length = min(length, round(duration / interval))
-        if length < 1:
-            raise ModelError(f"segment is {duration:g} s; it must be at least the interval of the logs, {interval:g} s")
-    pieces: list[tuple[Log, int, int]] = []
-    following = []
-    for log in logs:
-        for start in range(0, len(log) - 1, length):
-            if start:
-                following.append((len(pieces) - 1, len(pieces), length))
-            pieces.append((log, start, min(start + length, len(log) - 1)))
-    weight = deviations.new_zeros(length + 1, len(pieces), deviations.numel())
-    for world, (log, start, end) in enumerate(pieces):
-        for k, name in enumerate(channels):
-            log.require(name)
-            # A row shared by two segments belongs to the one that starts there.
-            last = end - start + (end == len(log) - 1)
-            weight[:last, world, k * model.nv : (k + 1) * model.nv] = 1.0 / deviations[k]
+    deviations, known = _noise(model, noise), _start_deviations(model, start)
+    channels = tuple(name for name in MEASURED if name in deviations)
+    measured = [_weights(model, log, deviations) for log in logs]
+    for log, weight in zip(logs, measured, strict=True):
+        _require_start(model, log, weight, "q" in start, duration is not None)
+        for name in known:  # the first row is the mean of a prior, not a measurement
+            if name in channels:
+                columns = channels.index(name) * model.nv + np.flatnonzero(known[name] < np.inf)
+                weight[0, columns] = 0.0
+    complete = [_complete(model, log, known) for log in logs]
+    activations = [activations_of(model, log, dt, hold) for log in complete]
+    length = _length(logs, interval, duration)
+    pieces = [
+        (k, first, min(first + length, len(log) - 1))
+        for k, log in enumerate(logs)
+        for first in range(0, len(log) - 1, length)
+    ]
 
     def stacked(values: Sequence[np.ndarray], rows: int) -> torch.Tensor:
-        parts = []
-        for value, (_, start, end) in zip(values, pieces, strict=True):
-            part = value[start : end + 1][:rows]
-            parts.append(np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)]))
-        return as_states(np.stack(parts, axis=1))
+        return as_states(np.stack([_part(values, piece, rows) for piece in pieces], axis=1))
 
-    velocities = {id(log): _velocity(log) for log in logs}
-    activations = {id(log): activations_of(model, log, velocities[id(log)], dt, hold) for log in logs}
-    act = as_states(np.array([activations[id(log)][start] for log, start, _ in pieces]))
-    largest = np.max([np.abs(each).max(axis=0, initial=0.0) for each in activations.values()], axis=0)
-    act_scale = as_states(ACT_SHARE * np.where(largest > 0.0, largest, 1.0))
-    inputs = Inputs(*(
-        None if getattr(logs[0], name) is None else stacked([_input(log, name) for log, *_ in pieces], length)
-        for name in ("tau", "control")
-    ))  # fmt: skip
-    starts = tuple(float(log.time[start]) for log, start, _ in pieces)
-    q, qd = (stacked(values, length + 1) for values in ([log.q for log, *_ in pieces],
-                                                        [velocities[id(log)] for log, *_ in pieces]))  # fmt: skip
-    first = tuple(world for world, (_, start, _) in enumerate(pieces) if start == 0)
+    inputs = [name for name in INPUTS if getattr(logs[0], name) is not None]
+    of_first = np.array([first == 0 for _, first, _ in pieces])[:, None]
+    width = np.concatenate([known["q"], known["qd"], np.zeros(model.na)])
     return Segments(
-        hold, interval, starts, q, qd, inputs, channels, deviations, weight, tuple(following), first, act, act_scale
-    )
+        hold, interval, tuple(float(logs[k].time[first]) for k, first, _ in pieces),
+        stacked([log.q for log in complete], length + 1), stacked([_velocity(log) for log in complete], length + 1),
+        Inputs(*(stacked([_input(log, name) for log in logs], length) if name in inputs else None for name in INPUTS)),
+        channels, as_states(np.stack([_of_piece(measured, logs, piece, length + 1) for piece in pieces], axis=1)),
+        tuple((k - 1, k, length) for k, first in enumerate(of_first[:, 0]) if not first),
+        as_states(np.array([activations[k][first] for k, first, _ in pieces])),
+        torch.from_numpy(np.append(_scale(deviations, known, interval), _scale_of_act(activations))),
+        torch.from_numpy(~of_first | (width > 0.0)),
+        torch.from_numpy(of_first / np.where(width > 0.0, width, np.inf)),
+    )  # fmt: skip
+
+
+def _part(values: Sequence[np.ndarray], piece: Piece, rows: int) -> np.ndarray:
+    """Return the rows of a piece, continued with its last one."""
+    k, first, last = piece
+    part = values[k][first : last + 1][:rows]
+    return np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
+
+
+def _of_piece(weights: Sequence[np.ndarray], logs: Sequence[Log], piece: Piece, rows: int) -> np.ndarray:
+    """Return the weights of a piece, zero behind its end. A row shared by two belongs to the one that starts there."""
+    k, first, last = piece
+    found = np.zeros((rows, weights[k].shape[1]))
+    count = last - first + (last == len(logs[k]) - 1)
+    found[:count] = weights[k][first : first + count]
+    return found
+
+
+def _scale_of_act(activations: Sequence[np.ndarray]) -> np.ndarray:
+    largest = np.max([np.abs(each).max(axis=0, initial=0.0) for each in activations], axis=0)
+    return ACT_SHARE * np.where(largest > 0.0, largest, 1.0)
 
 
 def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float]:
@@ -188,25 +189,130 @@ def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float
     return hold, hold * dt
 
 
-def _deviations(model: Model, name: str, value: Any) -> torch.Tensor:
-    given = as_numbers(f"noise of {name}", value)
-    fits = given.ndim < 2 and given.size in (1, model.nv)
-    found = np.broadcast_to(given, (model.nv,)) if fits else np.zeros(1)
-    if not (found > 0.0).all() or np.isinf(found).all():
-        raise ModelError(f"noise of {name} is {value}; expected a positive number, or {model.nv} of them")
-    return torch.from_numpy(np.broadcast_to(found, (model.nv,)).copy())
+def _length(logs: Sequence[Log], interval: float, duration: float | None) -> int:
+    """Return the number of intervals of a segment."""
+    longest = max(len(log) for log in logs) - 1
+    if duration is None:
+        return longest
+    if not is_positive(duration):
+        raise ModelError(f"segment is {duration!r} s; it must be a positive number")
+    length = min(longest, round(duration / interval))
+    if length < 1:
+        raise ModelError(f"segment is {duration:g} s; it must be at least the interval of the logs, {interval:g} s")
+    return length
+
+
+def _noise(model: Model, noise: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the standard deviation of each entry of the channels: infinite for unmeasured ones."""
+    if not isinstance(noise, Mapping):
+        raise ModelError(f"noise is {noise!r}; give a standard deviation by channel, such as {{'q': {noise!r}}}")
+    _require_names("noise", noise, (*MEASURED, *INPUTS))
+    if not set(noise) & set(MEASURED):
+        raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
+    found = {}
+    for name in (each for each in (*MEASURED, *INPUTS) if each in noise):
+        found[name] = value = _numbers(model, "noise", name, noise[name])
+        if name in INPUTS and not ((value >= 0.0) & (value < np.inf)).all():
+            raise ModelError(f"noise of {name} is {noise[name]}; expected zero or positive, finite numbers")
+        if name in MEASURED and (not (value > 0.0).all() or np.isinf(value).all()):
+            raise ModelError(f"noise of {name} is {noise[name]}; expected a positive number, or {model.nv} of them")
+    return found
+
+
+def _start_deviations(model: Model, start: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the standard deviations of the initial state before the log, of q and of qd [nv]."""
+    if not isinstance(start, Mapping):
+        raise ModelError(f"start is {start!r}; give standard deviations by name, such as {{'q': 0.0, 'qd': 0.1}}")
+    _require_names("start", start, MEASURED)
+    found = {name: _numbers(model, "start", name, start.get(name, np.inf)) for name in MEASURED}
+    for name, value in found.items():
+        if not (value >= 0.0).all():
+            raise ModelError(f"start of {name} is {start[name]}; expected positive numbers, or 0 for an exact start")
+    return found
+
+
+def _require_names(argument: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in given:
+        if name not in names:
+            raise ModelError(f"{argument}: unknown channel '{name}'; there are {', '.join(names)}")
+
+
+def _numbers(model: Model, argument: str, name: str, value: Any) -> np.ndarray:
+    given, width = as_numbers(f"{argument} of {name}", value), channel_width(model, "qd" if name == "q" else name)
+    if given.ndim > 1 or given.size not in (1, width):
+        raise ModelError(f"{argument} of {name} has shape {given.shape}; expected one number, or {width}")
+    return np.broadcast_to(given, (width,)).copy()
+
+
+def _scale(noise: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray], interval: float) -> np.ndarray:
+    """Return the uncertainty of q and qd from one row, or before the log where nothing is measured [2 nv]."""
+    none = np.full_like(start["q"], np.inf)
+    q, qd = (noise.get(name, none) for name in MEASURED)
+    found = np.concatenate([np.where(q < np.inf, q, interval * qd), np.where(qd < np.inf, qd, q / interval)])
+    before = np.concatenate([start["q"], start["qd"]])
+    return np.where(found < np.inf, found, np.where((before > 0.0) & (before < np.inf), before, 1.0))
+
+
+def _weights(model: Model, log: Log, noise: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return one over the deviation for measured entries, zero elsewhere [rows, channels * nv]."""
+    log.require(*(name for name in MEASURED if name in noise))
+    measured = {"q": measured_dofs(model, log.q), "qd": log.qd is not None and ~np.isnan(log.qd)}
+    return np.hstack([measured[name] / noise[name] for name in MEASURED if name in noise])
+
+
+def _require_start(model: Model, log: Log, weights: np.ndarray, given: bool, segments: bool) -> None:
+    """Raise ModelError for coordinates that weren't measured, unless their start is given."""
+    unseen = np.flatnonzero(~weights.reshape(len(log), -1, model.nv).any(axis=(0, 1)))
+    if len(unseen) and (segments or not given):
+        name = dof_names(model)[unseen[0]]
+        raise ModelError(
+            f"{log.source}: {name} wasn't measured; "
+            + ("segments need measurements of every degree of freedom" if segments else
+               "give start={'q': ..., 'qd': ...}, the standard deviation of its first row (0: exact, np.inf: unknown), "
+               "or known_start=True for an exact first row of all")
+        )  # fmt: skip
+
+
+def _complete(model: Model, log: Log, known: Mapping[str, np.ndarray]) -> Log:
+    """Return the log with values at all rows: guesses of initial states, and means of the priors in its first row.
+
+    Gaps are interpolated. Where nothing was measured, coordinates are the model's and velocities zero, and so are
+    means of priors.
+    """
+    q = _without_gaps(log.time, log.q, model.q0)
+    if np.isnan(log.q[0]).any():
+        mean = np.where(np.isnan(log.q[0]), model.q0, log.q[0])
+        change = difference(model, q[:1], mean[None]).numpy() * np.isfinite(known["q"])
+        q[:1] = integrate(model, q[:1], change).numpy()
+    log = replace(log, q=q)
+    qd = log.velocities() if log.qd is None else _without_gaps(log.time, log.qd, np.zeros(model.nv))
+    unseen = np.isfinite(known["qd"]) & (True if log.qd is None else np.isnan(log.qd[0]))
+    qd[0] = np.where(unseen, 0.0, qd[0])
+    return replace(log, qd=qd)
+
+
+def _without_gaps(time: np.ndarray, values: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    columns = []
+    for column, value in zip(values.T, otherwise, strict=True):
+        known = ~np.isnan(column)
+        columns.append(np.interp(time, time[known], column[known]) if known.any() else np.full(len(time), value))
+    return np.stack(columns, axis=1)
 
 
 def _velocity(log: Log) -> np.ndarray:
-    if log.qd is not None:
-        return log.qd
-    if log.model.nq != log.model.nv:
-        raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated; measure qd")
-    return np.gradient(log.q, log.time, axis=0)
+    assert log.qd is not None, "complete logs have them"
+    return log.qd
 
 
 def _input(log: Log, name: str) -> np.ndarray:
     log.require(name)
     value = getattr(log, name)
     assert isinstance(value, np.ndarray)
+    gaps = np.argwhere(np.isnan(value[:-1]))
+    if len(gaps):
+        row, column = (int(k) for k in gaps[0])
+        raise ModelError(
+            f"{log.source}: {name} of {channel_names(log.model, name)[column]} isn't known at row {row}, and a "
+            "simulation needs it: fill the gaps, with 0 for a joint that nothing drives"
+        )
     return value[:-1]

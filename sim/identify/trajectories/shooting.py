@@ -26,24 +26,23 @@ class Shooting(Residuals):
         unknowns: the unknowns.
         worlds: the simulators.
         segments: the measurements.
-        known_start: True if the first rows are the exact initial states.
 
     Attributes:
         size: number of free numbers of the unknowns.
-        extra: number of free numbers of initial states, ``width`` for each segment.
+        extra: number of free numbers of initial states.
         robot: the model's kinematics.
         gap: standard deviation of a gap, by default ``GAP``; a search may start with a larger one.
     """
 
-    def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments, known_start: bool):
+    def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments):
         self.unknowns, self.worlds, self.segments = unknowns, worlds, segments
-        self.size = len(unknowns.start)
-        self.width = 2 * worlds.model.nv + worlds.model.na
-        self.extra = 0 if known_start else self.width * segments.count
-        weight = segments.weight
-        self.weight = torch.cat([torch.zeros_like(weight[:1]), weight[1:]]) if known_start else weight
+        self.size, self.weight = len(unknowns.start), segments.weight
+        self.extra = int(segments.free.sum())
         self.robot = Robot(worlds.model, dtype=torch.float64, device="cpu")
         self.gap = GAP
+        # Entries of an initial state that are unknown in some segment; mask of the free numbers if all of them are so.
+        self._moving = torch.nonzero(segments.free.any(dim=0))[:, 0]
+        self._used = np.append(np.ones(self.size, dtype=bool), segments.free[:, self._moving].numpy().ravel())
         self._known: tuple[bytes, Motion] | None = None
 
     def motion(self, x: np.ndarray) -> Motion:
@@ -58,12 +57,11 @@ class Shooting(Residuals):
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Return residuals, see :class:`Residuals`."""
-        motion = self.motion(x)
-        parts = [self._misfits(motion).numpy().ravel(), prior_deviations(self.unknowns, x[: self.size])]
-        if self.extra:
-            parts += [self._gap(motion, self._changes(x), *each).numpy() for each in self.segments.following]
-            parts.append((self._changes(x)[list(self.segments.first), self._act] / GAP).numpy().ravel())
-        return np.concatenate(parts)
+        motion, changes = self.motion(x), self._changes(x)
+        gaps = [self._gap(motion, changes, *each).numpy() for each in self.segments.following]
+        of_start = (changes * self._prior)[self._prior > 0.0].numpy()
+        prior = prior_deviations(self.unknowns, x[: self.size])
+        return np.concatenate([self._misfits(motion).numpy().ravel(), prior, *gaps, of_start])
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """Return derivatives, see :class:`Residuals`."""
@@ -72,21 +70,23 @@ class Shooting(Residuals):
         start = self._start_slopes(changes)
         slopes = self.worlds.derivatives(theta, motion, self.segments.inputs, start)
         own = self._misfit_slopes(motion, slopes).numpy()
-        whole = np.zeros((*own.shape[:3], len(x)))
+        all_numbers = len(self._used)
+        whole = np.zeros((*own.shape[:3], all_numbers))
         whole[..., : self.size] = own[..., : self.size]
-        for world in range(count if self.extra else 0):
+        for world in range(count):
             whole[:, world, :, self._columns(world)] = own[:, world, :, self.size :]
         prior = prior_slopes(self.unknowns, x[: self.size])
-        parts = [whole.reshape(-1, len(x)), np.pad(prior, ((0, 0), (0, self.extra)))]
-        for before, after, row in self.segments.following if self.extra else ():
+        parts = [whole.reshape(-1, all_numbers), np.pad(prior, ((0, 0), (0, all_numbers - self.size)))]
+        for before, after, row in self.segments.following:
             of_end, of_start = self._gap_slopes(motion, changes, before, after, row)
-            gap = np.zeros((self.width, len(x)))
+            gap = np.zeros((len(of_end), all_numbers))
             along = (of_end @ slopes[row, before]).numpy()
             gap[:, : self.size], gap[:, self._columns(before)] = along[:, : self.size], along[:, self.size :]
             gap[:, self._columns(after)] = (of_start @ start[after]).numpy()
             parts.append(gap)
-        parts += [np.eye(len(x))[self._columns(world)][self._act] / GAP for world in self.segments.first if self.extra]
-        return np.concatenate(parts)
+        known_before = self._prior[:, self._moving].numpy().ravel()
+        parts.append(np.diag(np.append(np.zeros(self.size), known_before))[self.size :][known_before > 0.0])
+        return np.concatenate(parts)[:, self._used]
 
     def marginal(self, information: np.ndarray) -> np.ndarray:
         """Return the information about the unknowns [size, size], marginalised over unknown initial states."""
@@ -142,12 +142,14 @@ class Shooting(Residuals):
         return guesses[int(np.nanargmin(found))]
 
     def _columns(self, world: int) -> slice:
-        return slice(self.size + world * self.width, self.size + (world + 1) * self.width)
+        """Return the columns of a segment's initial state, before those of known entries are left out."""
+        first = self.size + world * len(self._moving)
+        return slice(first, first + len(self._moving))
 
     @property
-    def _act(self) -> slice:
-        """Return the slice of actuator states in a change of the state."""
-        return slice(2 * self.worlds.model.nv, self.width)
+    def _prior(self) -> torch.Tensor:
+        """Return one over the deviation of each change before the log, zero without a prior [worlds, width]."""
+        return self.segments.scale * self.segments.prior
 
     @property
     def _measured(self) -> Start:
@@ -157,30 +159,26 @@ class Shooting(Residuals):
         return start if self.worlds.model.na else start[:2]
 
     def _changes(self, x: np.ndarray) -> torch.Tensor:
-        """Return changes of initial states [worlds, width], in units of their uncertainty from one row; zeros if
-        known.
-        """
-        if not self.extra:
-            return self.segments.q.new_zeros(self.segments.count, self.width)
-        return torch.from_numpy(x[self.size :]).reshape(self.segments.count, -1)
+        """Return changes of initial states [worlds, width], in units of their scale; zeros where known."""
+        changes = self.segments.scale.new_zeros(self.segments.free.shape)
+        changes[self.segments.free] = torch.from_numpy(x[self.size :])
+        return changes
 
     def _start(self, changes: torch.Tensor) -> Start:
         """Return initial states [worlds, nq], [worlds, nv] and, if there are any, [worlds, na]."""
-        nv = self.worlds.model.nv
-        # Changes of known states are zero, and the scale of unmeasured entries is infinite.
-        moved = self.segments.state_scale * changes if self.extra else changes
+        nv, moved = self.worlds.model.nv, self.segments.scale * changes
         q, *rates = self._measured
         changed = (x + d for x, d in zip(rates, (moved[:, nv : 2 * nv], moved[:, 2 * nv :]), strict=False))
         return self.robot.integrate(q, moved[:, :nv]), *changed
 
     def _start_slopes(self, changes: torch.Tensor) -> torch.Tensor:
-        """Return derivatives of the initial states in the changes [worlds, nq + nv + na, width]; no columns if
-        known.
+        """Return derivatives of the initial states in the changes that are unknown in some segment [worlds, nq + nv +
+        na, m].
         """
         if not self.extra:
             return changes.new_zeros(self.segments.count, self.worlds.state_size, 0)
         inner = changes.detach().requires_grad_()
-        return _slopes(torch.cat(self._start(inner), dim=1), inner)[0]
+        return _slopes(torch.cat(self._start(inner), dim=1), inner)[0][..., self._moving]
 
     def _misfits(self, motion: Motion) -> torch.Tensor:
         """Return residuals of the measurements [rows, worlds, channels * nv]."""
@@ -219,7 +217,7 @@ class Shooting(Residuals):
 
     def _scaled_gap(self, start: Start, end: Start) -> torch.Tensor:
         differences = self.robot.difference(start[0], end[0]), *(b - a for a, b in zip(start[1:], end[1:], strict=True))
-        return torch.cat(differences) / self.segments.state_scale / self.gap
+        return torch.cat(differences) / self.segments.scale / self.gap
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:
