@@ -58,6 +58,8 @@ def test_programs_of_learning_run(monkeypatch) -> None:
         exec(block, names)
     assert 0.45 < names["returns"][-1] <= 0.5
     assert len(names["figures"]) == 3
+    assert names["action"].grad.abs().min() > 0.0
+    assert names["observation"]["critic"].shape == (4, 24)
     assert all(np.isfinite(each["gradient_norm"]) for each in names["figures"])
 
 

@@ -5,7 +5,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +14,17 @@ import warp as wp
 
 from sim.arrays.host_memory import as_warp
 from sim.dynamics.kinematics import forward_kinematics
-from sim.envs.task import DTYPES, Task, TaskState, bound_of, require_settings, require_state
+from sim.envs import returned
+from sim.envs.checkpoint import restored, saved
+from sim.envs.readings import Readings, measured
+from sim.envs.state import Episodes, NewEpisodes, TaskState
+from sim.envs.task import DTYPES, Task, TensorOrNamed
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_flags, require_type
 from sim.render.frames import render_frames
 from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
-from sim.torch.adjoint_clip import clip_adjoint
-from sim.torch.arrays import require_tensor
 from sim.torch.autograd import step as simulate
 from sim.torch.modes import in_own_precision, outside_inference
 
@@ -30,29 +32,15 @@ if TYPE_CHECKING:
     import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
-INPUTS = ("tau", "control", "kinematic_qd", "active")  # a model's inputs
-KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
-Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
-
-
-@dataclass(frozen=True)
-class Episodes:
-    """Bookkeeping of an environment besides the state.
-
-    Attributes:
-        ended: mask of the episodes that are over and wait for a reset [num_envs].
-        returns: sum of the rewards of each episode [num_envs], without history.
-    """
-
-    ended: torch.Tensor
-    returns: torch.Tensor
+Transition = tuple[TensorOrNamed, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
 
 
 class VectorEnv:
     """``num_envs`` environments of a task, in the worlds of one simulator.
 
     :meth:`step` returns tensors on the simulator's device. With ``differentiable`` they carry gradients with respect to
-    actions and earlier states, until :meth:`detach` cuts them. No gradient crosses a reset.
+    actions and earlier states, until :meth:`detach` cuts them. No gradient crosses a reset. Observations are a tensor
+    [num_envs, num_observations], or a dictionary of tensors [num_envs, ...] if the task has groups of observations.
 
     Args:
         task: the task.
@@ -65,14 +53,16 @@ class VectorEnv:
             "next_step": the next step resets it, ignores its action and gives a reward of zero. "disabled": call
             :meth:`reset` with a ``reset_mask``.
         adjoint_clip: maximum norm of the gradient that each environment propagates from one step to the previous step,
-            see :func:`sim.torch.clip_adjoint`. The gradient of a step's reward in the state after it isn't clipped.
-            Biased. Default: off.
+            see :func:`sim.torch.clip_adjoint`, that of the task's data and readings included. The gradient of a step's
+            reward in the state after it isn't clipped. Biased. Default: off.
         threads: CPU threads. Default: the number of cores that the process may use.
 
     Attributes:
         task: as given.
         simulator: the simulator with all worlds.
-        num_observations, num_actions: sizes of observations and actions.
+        num_observations, num_actions: sizes of observations (of the group "policy") and actions.
+        observation_groups: shape of one environment's observations in each group, by name; a task without groups has
+            "policy" alone.
         action_low, action_high: bounds of actions [num_actions].
         generator: the source of all random numbers.
         differentiable: as given; may be set.
@@ -118,28 +108,31 @@ class VectorEnv:
         self.adjoint_clip = float(adjoint_clip)
         self.differentiable = differentiable
         self.simulator = Simulator(
-            task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator,
-            state_limit=task.state_limit,
+            model := task.model(), task.dt, num_envs, device, task.contact(), threads=threads,
+            integrator=task.integrator, contact_sensors=measured(task, model), state_limit=task.state_limit,
         )  # fmt: skip
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
         self.generator = torch.Generator(self.device)
         self._seed(seed)
         self.num_actions = task.num_actions(self.simulator.model)
-        require_settings(task, self.num_actions)
+        returned.require_settings(task, self.num_actions)
         self.action_low, self.action_high = (
-            bound_of(task, name, self.num_actions, self.device) for name in ("action_low", "action_high")
+            returned.bound_of(task, name, self.num_actions, self.device) for name in ("action_low", "action_high")
         )
         if not bool((self.action_low <= self.action_high).all()):
             raise ModelError(
                 f"{type(task).__name__}: action_low is {self.action_low.tolist()}, but action_high "
                 f"{self.action_high.tolist()}; no entry of action_low may be greater"
             )
+        self._readings = Readings(task, self.simulator) if task.sensors else None
         # A trial of the task, with separate random numbers, so that it doesn't affect a seed's episodes.
-        probe = self._first_states(1, torch.Generator(self.device))
-        seen = task.observe(probe)
-        self.num_observations = int(seen.shape[-1]) if isinstance(seen, torch.Tensor) and seen.dim() else 0
-        self._returned("observe", seen, (1, self.num_observations))
+        source, row = torch.Generator(self.device), torch.zeros(1, dtype=torch.int64, device=self.device)
+        parameters = returned.parameters_of(task, 1, source)
+        seen = task.observe(self._first(NewEpisodes(row, source), parameters))
+        self.observation_groups = returned.groups_of(task, seen)
+        self.num_observations = math.prod(self.observation_groups[returned.POLICY])
+        self._has_groups = isinstance(seen, Mapping)
         self._state: TaskState | None = None
         self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
         self._random_parameters: dict[str, torch.Tensor] = {}
@@ -178,10 +171,17 @@ class VectorEnv:
         return self.task.frame_skip
 
     @functools.cached_property
-    def single_observation_space(self) -> "gymnasium.spaces.Box":
+    def single_observation_space(self) -> "gymnasium.spaces.Box | gymnasium.spaces.Dict":
         """Gymnasium space of one environment's observations. Raises ModelError if gymnasium isn't installed."""
+        return self.observation_space_of(self.task.dtype)
+
+    def observation_space_of(self, dtype: str) -> "gymnasium.spaces.Box | gymnasium.spaces.Dict":
+        """Return :attr:`single_observation_space` of a dtype: a box, or a dictionary of boxes for groups."""
         spaces = _gymnasium_spaces("single_observation_space")
-        return spaces.Box(-np.inf, np.inf, (self.num_observations,), np.dtype(self.task.dtype))
+        boxes = {
+            name: spaces.Box(-np.inf, np.inf, shape, np.dtype(dtype)) for name, shape in self.observation_groups.items()
+        }
+        return spaces.Dict(boxes) if self._has_groups else boxes[returned.POLICY]
 
     @functools.cached_property
     def single_action_space(self) -> "gymnasium.spaces.Box":
@@ -218,7 +218,7 @@ class VectorEnv:
     @in_own_precision
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    ) -> tuple[TensorOrNamed, dict[str, Any]]:
         """Reset episodes.
 
         Args:
@@ -227,7 +227,7 @@ class VectorEnv:
                 for bit the same. There are no other options.
 
         Returns:
-            observations of all environments [num_envs, num_observations] and an empty dictionary.
+            observations of all environments and an empty dictionary.
         """
         require_type("reset: options", options or {}, Mapping, "a dictionary")
         for name in options or {}:
@@ -250,9 +250,17 @@ class VectorEnv:
             rows = rows[mask]
         if self._state is None and len(rows) < self.num_envs:
             raise ModelError("reset_mask excludes environments that were never reset; call reset() without it first")
+        afresh = self._state is None or (seed is not None and mask is None)
         if len(rows):
-            self._begin(rows)
-        return self._observe().clone(), {}
+            new = (rows, self.generator) if afresh else (rows, self.generator, self._state, self._episodes)
+            self._begin(NewEpisodes(*new))
+        return self._handed(self._observe()), {}
+
+    @outside_inference
+    @in_own_precision
+    def observe(self) -> TensorOrNamed:
+        """Return the observations of the present state, with their history. Noise is drawn anew."""
+        return self._handed(self._observe())
 
     @outside_inference
     def step(self, action: torch.Tensor) -> Transition:
@@ -262,11 +270,16 @@ class VectorEnv:
             action: actions [num_envs, num_actions]. Actuator inputs are clamped to the bounds.
 
         Returns:
-            observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
-            dictionary: ``final_obs``, the observation before any reset; ``final_mask``, true for an ended episode;
-            ``not_finite``, true if it ended because the state wasn't finite or exceeded the task's ``state_limit``;
-            ``episode_return`` and ``episode_length`` so far, zero in a step that only resets. A bad environment keeps
-            its last good state in ``final_obs``, gets a reward of zero, and adds nothing to any gradient.
+            observations, reward [num_envs], terminated and truncated [num_envs] and a dictionary: ``final_obs``, the
+            observations before any reset; ``final_mask``, true for an ended episode; ``not_finite``, true if it ended
+            because the state wasn't finite or exceeded the task's ``state_limit``; ``episode_return`` and
+            ``episode_length`` so far, zero in a step that only resets. A bad environment keeps its last good state in
+            ``final_obs``, gets a reward of zero, and adds nothing to any gradient.
+
+            Names of a task's rewards and failures add ``reward_terms``, the sum of each term over the episode so far,
+            and ``failures``, a mask for each reason [num_envs]. If an episode ended in this step, ``log`` has for each
+            term "reward/NAME", the mean of these sums over the episodes that ended, and "end/NAME", the number of
+            episodes that ended for this reason, with "end/time" and "end/not_finite".
         """
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
@@ -278,38 +291,16 @@ class VectorEnv:
 
     def get_state(self) -> dict[str, Any]:
         """Return everything that determines the future, as tensors: states, episodes, parameters and random numbers."""
-        state = self.state.clone()
-        return {
-            "q": state.q,
-            "qd": state.qd,
-            "act": state.act,
-            "steps": state.steps,
-            "data": dict(state.data),
-            "ended": self._episodes.ended.clone(),
-            "returns": self._episodes.returns.clone(),
-            "parameters": {name: value.clone() for name, value in self._random_parameters.items()},
-            "generator": self.generator.get_state(),
-        }
+        return saved(self.state, self._episodes, self.generator)
 
     @outside_inference
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of :meth:`get_state`, bit for bit; without history. Raises ModelError for anything
         else.
         """
-        require_type("set_state: state", state, Mapping, "the result of get_state")
-        if missing := [name for name in KEPT if name not in state]:
-            raise ModelError(f"set_state: the state lacks '{missing[0]}'; give the result of get_state")
-        given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act"))
-        said, episodes = "set_state: the state has", Episodes(state["ended"], state["returns"])
-        require_state(said, given, self.num_envs, self.simulator.model)
-        for name, dtype in (("ended", torch.bool), ("returns", self.dtype)):
-            require_tensor(f"set_state: '{name}'", getattr(episodes, name), (self.num_envs,), dtype)
-        try:
-            self.generator.set_state(state["generator"].cpu())  # torch.load may have mapped it to a GPU with the rest
-        except (AttributeError, TypeError, RuntimeError) as error:
-            raise ModelError(f"{said} another generator: {error}") from None
-        self._state, self._episodes = given.clone(), Episodes(episodes.ended.clone(), episodes.returns.clone())
-        self._random_parameters = {name: value.clone() for name, value in state["parameters"].items()}
+        readings = {} if self._readings is None else self._readings.zeros(self.num_envs, self.device)
+        self._state, self._episodes = restored(state, self.num_envs, self.simulator.model, readings, self.generator)
+        self._random_parameters = dict(self._state.parameters)
         self._set_parameters()
 
     def render(self, worlds: tuple[int, ...] = (0,), width: int = 640, height: int = 480, **options: Any) -> np.ndarray:
@@ -357,81 +348,121 @@ class VectorEnv:
             )
         lost = action.isnan().any(dim=1)
         action = action.masked_fill(lost[:, None], 0.0)  # a NaN in a reward would be one in its gradient
-        after, bad = self._simulate(before, action, lost)
-        every = (self.num_envs,)
-        reward = self._returned("reward", self.task.reward(before, action, after), every).to(self.dtype)
+        applied = action.clamp(self.action_low, self.action_high)
+        after, bad = self._simulate(before, applied, lost)
+        after = returned.advanced(self.task, before, applied, after, bad)
+        reward, terms = returned.reward_of(self.task, before, action, after)
         reward = reward.masked_fill(bad | waiting, 0.0)
-        failed = self._returned("terminated", self.task.terminated(after), every, torch.bool)
+        failed, reasons = returned.failures_of(self.task, after)
         terminated = (failed | bad) & ~waiting
         truncated = (after.steps >= self.task.max_episode_length) & ~waiting
-        ended = terminated | truncated
-        returns = (self._episodes.returns + reward.detach()).masked_fill(waiting, 0.0)
+        ended, last = terminated | truncated, self._episodes
+        returns = (last.returns + reward.detach()).masked_fill(waiting, 0.0)
+        sums = self._sums(terms, bad, waiting)
         if self.adjoint_clip < math.inf and after.q.requires_grad:
-            after = after.with_states(clip_adjoint(after.q, after.qd, self.adjoint_clip, after.act))
-        self._state, self._episodes = after, Episodes(ended, returns)
-        observation = self._observe()
-        info = {
-            "final_obs": observation,
+            after = after.clipped(self.adjoint_clip)
+        self._state = returned.with_events(self.task, after)
+        self._episodes = Episodes(ended, returns, sums)
+        seen = self._observe()
+        info: dict[str, Any] = {
+            "final_obs": seen if self._has_groups else seen[returned.POLICY],
             "final_mask": ended,
             "not_finite": bad & ~waiting,
             "episode_return": returns,
             "episode_length": after.steps.masked_fill(waiting, 0),
         }
-        begins = {"same_step": ended, "next_step": waiting, "disabled": torch.zeros_like(ended)}[self.autoreset_mode]
-        if bool(begins.any()):
-            self._begin(begins.nonzero()[:, 0])
-            observation = self._observe()
-        return observation.clone(), reward, terminated, truncated, info  # final_obs may be the same tensor
+        if sums or reasons:
+            reasons = {name: mask & ~bad & ~waiting for name, mask in reasons.items()}
+            info |= {"reward_terms": sums, "failures": reasons}
+            if bool(ended.any()):
+                ends = {**reasons, "time": truncated & ~terminated, "not_finite": bad & ~waiting}
+                info["log"] = _log(sums, ends, ended)
+        if self.autoreset_mode == "same_step":
+            seen = self._begin_where(ended, self._state, self._episodes, seen)
+        elif self.autoreset_mode == "next_step":
+            seen = self._begin_where(waiting, before, last, seen)
+        return self._handed(seen), reward, terminated, truncated, info
+
+    def _begin_where(
+        self, mask: torch.Tensor, state: TaskState, episodes: Episodes, seen: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Begin episodes where a mask is true; return the observations of them, and those ``seen`` of the others.
+
+        ``state`` and ``episodes`` are those at the end of the previous episodes.
+        """
+        rows = mask.nonzero()[:, 0]
+        if not len(rows):
+            return seen
+        self._begin(NewEpisodes(rows, self.generator, state, episodes))
+        first = self._observe()
+        if len(rows) == self.num_envs:
+            return first
+        return {
+            name: torch.where(mask.view(-1, *[1] * (value.dim() - 1)), value, seen[name])
+            for name, value in first.items()
+        }
 
     def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
         """Return the state after an action, and masks of bad worlds and of ``lost`` ones: those keep their state."""
-        inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
-        if not isinstance(inputs, Mapping) or not set(inputs).issubset(INPUTS):
-            said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
-            raise ModelError(
-                f"{type(self.task).__name__}.inputs returned {said}; expected {', '.join(map(repr, INPUTS))}"
-            )
+        inputs, readings = returned.inputs_of(self.task, before, action), self._readings
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
+                contact_forces=readings is not None and readings.measures_contact,
+                sensors=None if readings is None else readings.sensors,
                 kinematic_qd=inputs.get("kinematic_qd"), active=inputs.get("active"),
             )  # fmt: skip
         diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None
         bad = lost | (wp.to_torch(as_warp(diverged)) >= 0)
         kept = before.detach()
-        old = (kept.q, kept.qd) if kept.act is None else (kept.q, kept.qd, kept.act)
-        states = [torch.where(bad[:, None], a, b) for a, b in zip(old, found, strict=True)]
-        return before.with_states(states, before.steps + 1), bad
+        old, new = ([state.q, state.qd, *([] if state.act is None else [state.act])] for state in (kept, found))
+        states = [torch.where(bad[:, None], a, b) for a, b in zip(old, new, strict=True)]
+        after = before.with_states(states, before.steps + 1)
+        if readings is not None:
+            after = replace(after, readings=readings.of(found, before.readings, bad))
+        return after, bad
 
-    def _observe(self) -> torch.Tensor:
-        """Return the observation of the present state."""
-        seen = self._returned("observe", self.task.observe(self.state), (self.num_envs, self.num_observations))
-        return seen.to(self.dtype)
+    def _sums(
+        self, terms: Mapping[str, torch.Tensor], bad: torch.Tensor, waiting: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """Return the sum of each term of the reward over the episodes so far."""
+        sums = self._episodes.terms
+        if sums and terms.keys() != sums.keys():
+            said = returned.said_of(self.task, "reward")
+            raise ModelError(
+                f"{said} has the terms {sorted(terms)}, before {sorted(sums)}; always return the same ones"
+            )
+        return {
+            name: (sums.get(name, 0.0) + value.detach().masked_fill(bad, 0.0)).masked_fill(waiting, 0.0)
+            for name, value in terms.items()
+        }
 
-    def _returned(
-        self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
-    ) -> torch.Tensor:
-        """Return a task method's result; raises ModelError if it has a wrong type or shape."""
-        require_tensor(f"what {type(self.task).__name__}.{method} returned", value, shape, dtype)
-        return value
+    def _observe(self) -> dict[str, torch.Tensor]:
+        """Return the groups of observations of the present state."""
+        seen = self.task.observe(self.state)
+        return returned.observations_of(self.task, seen, self.num_envs, self.observation_groups)
 
-    def _begin(self, rows: torch.Tensor) -> None:
-        """Reset the episodes of these environments [k]."""
-        count = len(rows)
-        parameters, known = self.task.randomise(count, self.generator), self._random_parameters
-        said = f"what {type(self.task).__name__}.randomise returned"
-        require_type(said, parameters, Mapping, "a dictionary")
-        for name, value in parameters.items():
-            require_tensor(f"{said} for '{name}'", value, (count, *getattr(value, "shape", ())[1:]))
+    def _handed(self, seen: Mapping[str, torch.Tensor]) -> TensorOrNamed:
+        """Return observations as the caller gets them: copies, since the state or final_obs may be the same tensors."""
+        copies = {name: value.clone() for name, value in seen.items()}
+        return copies if self._has_groups else copies[returned.POLICY]
+
+    def _begin(self, new: NewEpisodes) -> None:
+        """Begin episodes."""
+        rows, known = new.rows, self._random_parameters
+        parameters = returned.parameters_of(self.task, len(rows), self.generator)
         if self._state is not None and parameters.keys() != known.keys():
+            said = returned.said_of(self.task, "randomise")
             raise ModelError(f"{said} is {sorted(parameters)}, before {sorted(known)}; always return the same names")
-        first = self._first_states(count, self.generator)
-        self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
+        first = self._first(new, parameters)
+        self._state = first if len(rows) == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
-            self._episodes.ended.index_fill(0, rows, False), self._episodes.returns.index_fill(0, rows, 0.0)
+            self._episodes.ended.index_fill(0, rows, False),
+            self._episodes.returns.index_fill(0, rows, 0.0),
+            {name: value.index_fill(0, rows, 0.0) for name, value in self._episodes.terms.items()},
         )
         if parameters:
             self._random_parameters = {
@@ -439,20 +470,13 @@ class VectorEnv:
                 for name, value in parameters.items()
             }
             self._set_parameters()
+        self._state = replace(self._state, parameters=self._random_parameters, generator=self.generator)
 
-    def _first_states(self, count: int, generator: torch.Generator) -> TaskState:
-        """Return initial states, with states of actuators, which are zero unless the task sets them."""
-        first = self.task.sample_state(count, generator)
-        require_type(
-            f"what {type(self.task).__name__}.sample_state returned",
-            first,
-            TaskState,
-            "a TaskState, as self.episodes(q, qd) makes one",
-        )
-        if first.act is None and self.simulator.model.na:
-            first = replace(first, act=first.qd.new_zeros(count, self.simulator.model.na))
-        require_state("sample_state returned", first, count, self.simulator.model)
-        return first
+    def _first(self, new: NewEpisodes, parameters: Mapping[str, torch.Tensor]) -> TaskState:
+        """Return initial states of new episodes, with all that a task may read."""
+        first = returned.first_state(self.task, new, self.simulator.model)
+        readings = {} if self._readings is None else self._readings.zeros(len(new), self.device)
+        return replace(first, readings=readings, parameters=parameters, generator=new.generator)
 
     def _set_parameters(self) -> None:
         self.simulator.parameters.update(self._random_parameters)
@@ -476,6 +500,14 @@ class VectorEnv:
         if action.device != self.device:
             raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
         return action.to(self.dtype)
+
+
+def _log(
+    terms: Mapping[str, torch.Tensor], ends: Mapping[str, torch.Tensor], ended: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Return the mean of each reward term over the episodes that ended in a step, and the number of ends by reason."""
+    means = {f"reward/{name}": value[ended].mean() for name, value in terms.items()}
+    return {**means, **{f"end/{name}": mask.sum() for name, mask in ends.items()}}
 
 
 def _gymnasium_spaces(asked: str) -> Any:

@@ -1,6 +1,6 @@
 """Rollout and step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -105,11 +105,9 @@ def rollout(
             "remove checkpoint_interval"
         )
     if contact_forces:
-        _require_contact_sensors(simulator, hold)
+        _require_contact_sensors("rollout", simulator, hold)
     if sensors is not None:
-        require_type("rollout: sensors", sensors, Sensors, "a sim.torch.Sensors")
-        if sensors.simulator is not simulator:
-            raise ModelError("rollout: sensors are of another simulator; make them with sim.torch.Sensors(simulator)")
+        _require_sensors("rollout", simulator, sensors)
         if hold > 1 or checkpoint_interval != 1:
             raise ModelError("rollout: sensors read the states of all steps; remove hold and checkpoint_interval")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
@@ -120,17 +118,30 @@ def rollout(
     )  # fmt: skip
     inputs = _inputs(simulator, q, qd, act, driven.values(), hold, given)
     q, qd, acts, force, *further = record(settings, *inputs)
-    act, readings = acts if simulator.model.na else None, None
-    if sensors is not None:
-        acceleration = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
-        if leave_out_bad_worlds:
-            bad = ~(q.isfinite().all(2) & qd.isfinite().all(2)).all(0)
-            given = {name: _of_good_worlds(name, value, bad) for name, value in given.items()}
-        measured = force if simulator.contact_sensors else None
-        readings = sensors(q, qd, control, measured, acceleration, act, **given)
+    act = acts if simulator.model.na else None
+    readings = None if sensors is None else _read(settings, sensors, (q, qd, act), control, force, further, given)
     if hold > 1 and contact_forces:
         force = force.unflatten(0, (-1, hold)).mean(1)
     return Rollout(q, qd, act, force if contact_forces else None, readings)
+
+
+def _read(
+    settings: Settings,
+    sensors: Sensors,
+    states: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None],
+    control: torch.Tensor | None,
+    force: torch.Tensor,
+    further: Sequence[torch.Tensor],
+    given: Mapping[str, torch.Tensor],
+) -> torch.Tensor:
+    """Return the readings of sensors from states, inputs and other results of a recorded rollout."""
+    simulator, (q, qd, act) = settings.simulator, states
+    acceleration = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
+    if settings.leave_out_bad_worlds:
+        bad = ~(q.isfinite().all(2) & qd.isfinite().all(2)).all(0)
+        given = {name: _of_good_worlds(name, value, bad) for name, value in given.items()}
+    measured = force if simulator.contact_sensors else None
+    return sensors(q, qd, control, measured, acceleration, act, **given)
 
 
 def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.Tensor:
@@ -147,16 +158,23 @@ def _require_hold(hold: int) -> None:
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
 
 
-def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
+def _require_sensors(said: str, simulator: Simulator, sensors: Sensors) -> None:
+    """Check that sensors are those of the simulator."""
+    require_type(f"{said}: sensors", sensors, Sensors, "a sim.torch.Sensors")
+    if sensors.simulator is not simulator:
+        raise ModelError(f"{said}: sensors are of another simulator; make them with sim.torch.Sensors(simulator)")
+
+
+def _require_contact_sensors(said: str, simulator: Simulator, hold: int) -> None:
     """Check that the simulator measures contact forces, and that they have a mean over held inputs."""
     if not simulator.contact_sensors:
         raise ModelError(
-            "rollout: contact_forces needs sensors; name geometries in Simulator(..., contact_sensors=[...])"
+            f"{said}: contact_forces needs sensors; name geometries in Simulator(..., contact_sensors=[...])"
         )
     contact_sensors = simulator.engine.shards[0].step.collision.contact_slots
     if hold > 1 and contact_sensors:
         raise ModelError(
-            f"rollout: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "
+            f"{said}: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "
             "over steps; repeat each input instead, or remove it from contact_sensors"
         )
 
@@ -211,6 +229,8 @@ def step(
     hold: int = 1,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
+    contact_forces: bool = False,
+    sensors: Sensors | None = None,
     kinematic_qd: torch.Tensor | None = None,
     active: torch.Tensor | None = None,
     **parameters: torch.Tensor,
@@ -228,13 +248,16 @@ def step(
         hold: number of steps, all with these inputs.
         leave_out_bad_worlds: as for :func:`rollout`.
         act: states of actuators that have one [num_worlds, na].
+        contact_forces: return the forces on the simulator's ``contact_sensors`` in the last step.
+        sensors: sensors of this simulator to read in the last step, as for :func:`rollout`.
         kinematic_qd: velocities of the kinematic joints [num_worlds, nk]. Default: those of the state.
         active: points, welds and couplings that are on [num_worlds, n], as for :func:`rollout`.
         **parameters: as for :func:`rollout`.
 
     Returns:
         q [num_worlds, nq] and qd [num_worlds, nv] after the last step, as a tuple and by name; for a model whose
-        actuators have states also act [num_worlds, na]. See :class:`NextState`.
+        actuators have states also act [num_worlds, na]; contact_force and readings if asked for. See
+        :class:`NextState`.
 
     Raises:
         ModelError: as :func:`rollout`, with a warm start, and without act where actuators have states.
@@ -254,7 +277,11 @@ def step(
     """
     require_type("simulator", simulator, Simulator, "a sim.Simulator")
     _require_hold(hold)
-    require_flags("step", leave_out_bad_worlds=leave_out_bad_worlds)
+    require_flags("step", leave_out_bad_worlds=leave_out_bad_worlds, contact_forces=contact_forces)
+    if contact_forces:
+        _require_contact_sensors("step", simulator, hold=1)
+    if sensors is not None:
+        _require_sensors("step", simulator, sensors)
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step can't warm-start the next step; use rollout, or warm_start=False")
     if simulator.model.na and act is None:
@@ -268,9 +295,17 @@ def step(
         for (name, size), value in zip(_sizes(simulator).items(), every, strict=True)
     ]
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
-    settings = Settings(simulator, tuple(given), hold, 1, leave_out_bad_worlds, returned=None)
-    states = record(settings, *_inputs(simulator, q, qd, act, driven, hold, given))
-    return NextState(*states[: 3 if simulator.model.na else 2])
+    settings = Settings(
+        simulator, tuple(given), hold, 1, leave_out_bad_worlds, None if sensors is None else slice(-2, None),
+        sensors is not None and sensors.needs_acceleration,
+    )  # fmt: skip
+    q, qd, acts, force, *further = record(settings, *_inputs(simulator, q, qd, act, driven, hold, given))
+    last, act = force[-1] if contact_forces else None, acts if simulator.model.na else None
+    if sensors is None:
+        return NextState(q, qd, act, last)
+    held = None if driven[1] is None else driven[1][None]
+    readings = _read(settings, sensors, (q, qd, act), held, force[-1:], [each[-1:] for each in further], given)
+    return NextState(q[-1], qd[-1], None if act is None else act[-1], last, readings[0])
 
 
 def _inputs(

@@ -69,6 +69,9 @@ class NextState(_NamedTensors):
         q: coordinates [num_worlds, nq].
         qd: velocities [num_worlds, nv].
         act: activations [num_worlds, na]; None if no actuator of the model has one.
+        contact_force: forces on the simulator's ``contact_sensors`` [num_worlds, sensors, 3] in the last step, as of
+            :class:`Rollout`. None without ``contact_forces=True``.
+        readings: numbers of the sensors in the last step [num_worlds, numbers]; None without ``sensors``.
 
     Example:
         >>> import torch
@@ -83,6 +86,8 @@ class NextState(_NamedTensors):
     q: torch.Tensor
     qd: torch.Tensor
     act: torch.Tensor | None = None
+    contact_force: torch.Tensor | None = None
+    readings: torch.Tensor | None = None
 
 
 # Lets torch.func find the tensors in a function's result.

@@ -8,6 +8,7 @@ import torch
 
 import sim
 import sim.envs
+from tests.envs.test_memory import Pressed
 from tests.errors import raises_naming, refuses
 
 
@@ -272,3 +273,87 @@ def test_seeds_of_gymnasium_may_be_several():
         np.testing.assert_array_equal(env.reset(seed=seeds)[0], first)
     with raises_naming("seed", "[]", "whole"):
         env.reset(seed=[])
+
+
+def remembering(**options) -> sim.envs.VectorEnv:
+    """Environments with groups of observations, and names of rewards and failures; some fail in their fifth step."""
+    return sim.envs.VectorEnv(Pressed(), 4, device="cpu", seed=0, **options)
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_gymnasium_gets_groups_and_names(mode):
+    pytest.importorskip("gymnasium")
+    from gymnasium.wrappers.vector import DictInfoToList
+
+    from sim.envs.adapters.gymnasium import GymnasiumVectorEnv
+
+    env = GymnasiumVectorEnv(remembering(autoreset_mode=mode))
+    listed = DictInfoToList(env)
+    observation, _ = listed.reset(seed=1)
+    ended = np.zeros(4, bool)
+    for _ in range(9):
+        assert env.observation_space.contains(observation)
+        assert observation["queue"].shape == (4, 2, 2)
+        observation, _, terminated, truncated, infos = listed.step(np.full((4, 2), 0.4))
+        for number in np.flatnonzero(terminated | truncated):
+            assert set(infos[number]["reward_terms"]) == {"track", "press", "smooth"}
+            assert infos[number]["failures"] == {"far": terminated[number], "turned": False}
+            if mode == "same_step":
+                assert env.single_observation_space.contains(infos[number]["final_obs"])
+        assert not any("reward_terms" in infos[number] for number in np.flatnonzero(~(terminated | truncated)))
+        ended |= terminated | truncated
+    assert ended.all()
+
+
+def test_stable_baselines3_gets_groups_and_names():
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3 import PPO
+
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    env = StableBaselines3VecEnv(remembering())
+    observation = env.reset()
+    assert env.observation_space.contains({name: value[0] for name, value in observation.items()})
+    ended = 0
+    for _ in range(9):
+        _, _, done, infos = env.step(np.full((4, 2), 0.4, np.float32))
+        for number in np.flatnonzero(done):
+            assert env.observation_space.contains(infos[number]["terminal_observation"])
+            assert infos[number]["failures"]["far"] is not infos[number]["TimeLimit.truncated"]
+            total = sum(infos[number]["reward_terms"].values())
+            assert total == pytest.approx(infos[number]["episode"]["r"], rel=1e-5)
+        ended += done.sum()
+    assert ended >= 4
+    model = PPO("MultiInputPolicy", env, n_steps=16, batch_size=32, n_epochs=2, seed=0, device="cpu")
+    model.learn(128)
+    assert model.predict(env.reset(), deterministic=True)[0].shape == (4, 2)
+
+
+def test_rsl_rl_gets_groups_and_logs_names(tmp_path, capsys):
+    """Its critic sees another group than its actor, and its log has the means of the terms."""
+    pytest.importorskip("rsl_rl")
+    from rsl_rl.runners import OnPolicyRunner
+
+    from sim.envs.adapters.rsl_rl import RslRlVecEnv
+
+    env = RslRlVecEnv(remembering())
+    network = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
+    noise = {"class_name": "GaussianDistribution", "init_std": 0.3, "std_type": "scalar"}
+    settings = {
+        "num_steps_per_env": 12,
+        "save_interval": 1,
+        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+        "actor": {**network, "distribution_cfg": noise},
+        "critic": network,
+        "algorithm": {"class_name": "PPO", "num_learning_epochs": 1, "num_mini_batches": 1},
+    }
+    runner = OnPolicyRunner(env, settings, log_dir=str(tmp_path))
+    runner.learn(1)
+    said = capsys.readouterr().out
+    assert "reward/track" in said
+    assert "end/far" in said
+    assert {name: value.shape for name, value in env.get_observations().items()} == {
+        "policy": (4, 13), "critic": (4, 14), "queue": (4, 2, 2),
+    }  # fmt: skip
+    with torch.no_grad():
+        assert runner.alg.critic(env.get_observations()).shape == (4, 1)

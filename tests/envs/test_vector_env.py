@@ -161,7 +161,9 @@ def column(values: torch.Tensor) -> torch.Tensor:
             lambda task, n, generator: (torch.zeros(n, 7),),
             "returned is a tuple; it must be a TaskState",
         ),
-        ("observe", lambda task, state: {"height": state.q[:, 2:3]}, "a dict; expected a torch.Tensor"),
+        ("observe", lambda task, state: {"height": state.q[:, 2:3]}, "the groups \\['height'\\]; one .* 'policy'"),
+        ("observe", lambda task, state: {"policy": state.q, "time": 1.0}, "for 'time' is a float; expected a torch.Te"),
+        ("observe", lambda task, state: [state.q], "is a list; expected a torch.Tensor"),
         ("num_actions", lambda task, model: 1.0, " is 1.0; it must be a whole number of at least 1"),
     ],
 )

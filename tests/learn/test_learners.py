@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import sim.envs
-from sim.envs import VectorEnv
-from sim.envs.task import TaskState
+from sim.envs import TaskState, VectorEnv
 from sim.envs.tasks.pendulum import Pendulum
 from sim.learn import Apg, ApgSettings, Policy, Sac, SacSettings, Shac, ShacSettings, evaluate
 from sim.learn.learner import stored

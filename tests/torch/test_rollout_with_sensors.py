@@ -133,6 +133,32 @@ def test_gradients(tmp_path, integrator):
         np.testing.assert_allclose(value, expected, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+def test_a_step_reads_in_its_last_of_several(tmp_path, integrator):
+    """Readings, forces and their gradients are those of the last step of a rollout with the same input."""
+    _, model, q, qd = scene(tmp_path, integrator)
+    sensors, gradients = sensors_of(model), []
+    for held in (True, False):
+        given = [torch.tensor(x[None], requires_grad=True) for x in (q, qd)] + [
+            torch.tensor(inputs(1)[0], requires_grad=True)
+        ]
+        start, control = given[:2], given[2]
+        options = {"contact_forces": True, "sensors": sensors, "gravity": torch.tensor([0.0, 0.3, -9.0]).double()}
+        if held:
+            found = sim.torch.step(sensors.simulator, *start, control=control, hold=3, **options)
+            assert found.readings.shape == (1, 21)
+            assert found.contact_force.shape[:2] == (1, len(MEASURED))
+            assert found[2] is found.contact_force
+            results = [found.q, found.qd, found.contact_force, found.readings]
+        else:
+            found = sim.torch.rollout(sensors.simulator, *start, control=control.expand(3, 1, 2), **options)
+            results = [values[-1] for values in found]
+        gradients.append((results, torch.autograd.grad(sum(value.square().sum() for value in results), given)))
+    for one, two in zip(*gradients, strict=True):
+        for a, b in zip(one, two, strict=True):
+            assert torch.equal(a, b)
+
+
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_gradient_in_a_parameter_with_other_worlds_gone_bad(tmp_path, integrator):
     """What a bad world reads adds nothing."""
@@ -262,3 +288,7 @@ def test_what_is_refused(tmp_path):
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     assert trajectory.solved is None
     refuses(lambda: trajectory.gradients(solved_grad=np.zeros((2, 1, model.nv))), "solved_grad", "rollout")
+    whole = [torch.tensor(x[None]) for x in (q, qd)]
+    refuses(lambda: sim.torch.step(simulator, *whole, contact_forces=True), "step", "contact_sensors")
+    sensors = sensors_of(model)
+    refuses(lambda: sim.torch.step(simulator, *whole, sensors=sensors), "step", "another simulator")

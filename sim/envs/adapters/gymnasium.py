@@ -22,8 +22,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     With the mode "same_step" ``info["final_obs"]`` has the last observations of the episodes that ended in this step,
     where ``info["_final_obs"]`` is true, like gymnasium's. ``info["not_finite"]`` marks the environments whose episode
-    ended because the state wasn't finite. Gymnasium's wrapper ``RecordEpisodeStatistics`` adds the returns and lengths
-    of episodes.
+    ended because the state wasn't finite. Groups of observations are a space ``Dict``. Names of a task's rewards and
+    failures add ``info["reward_terms"]`` and ``info["failures"]`` of the episodes that ended. Gymnasium's wrapper
+    ``RecordEpisodeStatistics`` adds the returns and lengths of episodes.
 
     Args:
         env: the environment; its ``autoreset_mode`` is kept.
@@ -54,13 +55,13 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Reset, see :meth:`sim.envs.VectorEnv.reset`; of several seeds the first is used, for all environments."""
         first: Any = seed[0] if isinstance(seed, Sequence) and len(seed) else seed
         observation, _ = self.env.reset(first, options)
         return _numpy(observation), {}
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step, see :meth:`sim.envs.VectorEnv.step`."""
         action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
         with torch.no_grad():
@@ -68,17 +69,32 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         info: dict[str, Any] = {}
         ended = _numpy(found["final_mask"])
         if self.env.autoreset_mode == "same_step" and ended.any():
-            info = {"final_obs": _numpy(found["final_obs"]), "_final_obs": ended}
+            last = _numpy(found["final_obs"])
+            info = {"final_obs": self._by_environment(last, ended) if isinstance(last, dict) else last}
+            info["_final_obs"] = ended
         bad = _numpy(found["not_finite"])
         if bad.any():
             info |= {"not_finite": bad, "_not_finite": bad}
+        for name in ("reward_terms", "failures"):
+            if found.get(name) and ended.any():
+                values = _numpy(found[name])
+                info |= {name: {**values, **{f"_{each}": ended for each in values}}, f"_{name}": ended}
         return _numpy(observation), _numpy(reward), _numpy(terminated), _numpy(truncated), info
+
+    def _by_environment(self, values: dict[str, np.ndarray], chosen: np.ndarray) -> np.ndarray:
+        """Return an array of objects, with a dictionary of values for each of the chosen environments, else None."""
+        found = np.full(self.num_envs, None, dtype=object)
+        for row in np.flatnonzero(chosen):
+            found[row] = {name: value[row] for name, value in values.items()}
+        return found
 
     def render(self) -> tuple[np.ndarray, ...]:
         """Render an image of each of the first four environments."""
         return tuple(self.env.render(worlds=(world,)) for world in range(min(4, self.num_envs)))
 
 
-def _numpy(tensor: torch.Tensor) -> np.ndarray:
-    """Copy to NumPy: the environment's own tensors are reused."""
+def _numpy(tensor: torch.Tensor | dict[str, torch.Tensor]) -> Any:
+    """Copy a tensor, or those of a dictionary, to NumPy: the environment's own tensors are reused."""
+    if isinstance(tensor, dict):
+        return {name: _numpy(value) for name, value in tensor.items()}
     return np.array(tensor.detach().cpu().numpy())

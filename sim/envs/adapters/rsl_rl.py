@@ -11,7 +11,9 @@ from sim.errors import ModelError
 
 
 class RslRlVecEnv(VecEnv):
-    """Environment for the runners of rsl_rl, without gradients. The observation is the group "policy".
+    """Environment for the runners of rsl_rl, without gradients.
+
+    Observations have the task's groups, "policy" alone if it has none; a runner's ``obs_groups`` chooses from them.
 
     Args:
         env: the environment; it must reset episodes within a step. It is reset here, since a runner doesn't.
@@ -51,15 +53,19 @@ class RslRlVecEnv(VecEnv):
         self.env.episode_length_buf = steps
 
     def get_observations(self) -> TensorDict:
-        """Return the present observations [num_envs, num_observations]."""
-        return TensorDict({"policy": self._observation.float()}, batch_size=[self.num_envs])
+        """Return the present observations [num_envs, ...] by group."""
+        seen = self._observation if isinstance(self._observation, dict) else {"policy": self._observation}
+        return TensorDict({name: value.float() for name, value in seen.items()}, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Step; ``extras["time_outs"]`` marks the episodes that ended only by their length.
 
-        It is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`.
+        It is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`. ``extras["log"]`` is that
+        of :meth:`sim.envs.VectorEnv.step`, for the runner's log.
         """
         with torch.no_grad():
-            self._observation, reward, terminated, truncated, _ = self.env.step(actions)
-        extras = {"time_outs": truncated & ~self.env.task.is_final(terminated, truncated)}
+            self._observation, reward, terminated, truncated, found = self.env.step(actions)
+        extras: dict[str, Any] = {"time_outs": truncated & ~self.env.task.is_final(terminated, truncated)}
+        if "log" in found:
+            extras["log"] = found["log"]
         return self.get_observations(), reward.float(), terminated | truncated, extras

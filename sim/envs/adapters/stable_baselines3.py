@@ -15,6 +15,8 @@ from sim.errors import ModelError
 class StableBaselines3VecEnv(VecEnv):
     """Environment for the algorithms of Stable-Baselines3, without gradients.
 
+    Groups of observations are a space ``Dict``, for its "MultiInputPolicy", which sees all of them.
+
     Args:
         env: the environment; it must reset episodes within a step.
 
@@ -37,11 +39,12 @@ class StableBaselines3VecEnv(VecEnv):
         self.env = env
         self.render_mode = "rgb_array"
         low, high = (bound.cpu().numpy().astype(np.float32) for bound in (env.action_low, env.action_high))
-        observations = gymnasium.spaces.Box(-np.inf, np.inf, (env.num_observations,), np.float32)
-        super().__init__(env.num_envs, observations, gymnasium.spaces.Box(low, high, dtype=np.float32))
+        super().__init__(
+            env.num_envs, env.observation_space_of("float32"), gymnasium.spaces.Box(low, high, dtype=np.float32)
+        )
         self._action = torch.zeros(env.num_envs, env.num_actions, dtype=env.dtype, device=env.device)
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Reset all episodes; :meth:`seed` before it sets the random numbers, and :meth:`set_options` the options.
 
         The first world's seed and options apply to all.
@@ -55,11 +58,12 @@ class StableBaselines3VecEnv(VecEnv):
         """Store the actions for :meth:`step_wait`."""
         self._action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
 
-    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Step; ``terminal_observation``, ``TimeLimit.truncated`` and ``not_finite`` give the reason for an episode's
         end.
 
-        ``TimeLimit.truncated`` is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`.
+        ``TimeLimit.truncated`` is false if the end of the time is final, see :attr:`sim.envs.Task.time_is_final`. Names
+        of a task's rewards and failures add ``reward_terms`` and ``failures``.
         """
         with torch.no_grad():
             observation, reward, terminated, truncated, found = self.env.step(self._action)
@@ -72,12 +76,18 @@ class StableBaselines3VecEnv(VecEnv):
                 found[name].tolist() for name in ("episode_return", "episode_length", "not_finite")
             )
             for number in np.flatnonzero(ended):
+                terminal = (
+                    {name: each[number] for name, each in last.items()} if isinstance(last, dict) else last[number]
+                )
                 infos[number] = {
-                    "terminal_observation": last[number],
+                    "terminal_observation": terminal,
                     "TimeLimit.truncated": bool(limit[number]),
                     "episode": {"r": returns[number], "l": lengths[number]},
                     "not_finite": bad[number],
                 }
+                for kind in ("reward_terms", "failures"):
+                    if found.get(kind):
+                        infos[number][kind] = {name: each[number].item() for name, each in found[kind].items()}
         return _float32(observation), _float32(reward), ended, infos
 
     def close(self) -> None:
@@ -113,5 +123,7 @@ class StableBaselines3VecEnv(VecEnv):
             raise ModelError(f"'{name}' is shared by all {self.num_envs} worlds; remove indices")
 
 
-def _float32(tensor: torch.Tensor) -> np.ndarray:
+def _float32(tensor: torch.Tensor | dict[str, torch.Tensor]) -> Any:
+    if isinstance(tensor, dict):
+        return {name: _float32(value) for name, value in tensor.items()}
     return np.array(tensor.detach().cpu().numpy(), dtype=np.float32)

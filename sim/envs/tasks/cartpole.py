@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from sim.envs.task import Task, TaskState
+from sim.envs.state import TaskState
+from sim.envs.task import Task
 from sim.importers.formats import ModelBuilder
 from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sim.envs.task import DTYPES, Task, TaskState
+from sim.envs.state import TaskState
+from sim.envs.task import DTYPES, Task
 from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco

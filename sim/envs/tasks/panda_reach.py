@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from sim.envs.task import DTYPES, Task, TaskState
+from sim.envs.state import TaskState
+from sim.envs.task import DTYPES, Task
 from sim.errors import ModelError, URDFWarning
 from sim.importers.load import load
 from sim.model.model import Model

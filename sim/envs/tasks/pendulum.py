@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from sim.envs.task import Task, TaskState
+from sim.envs.state import TaskState
+from sim.envs.task import Task
 from sim.errors import ModelError
 from sim.importers.formats import ModelBuilder
 from sim.model.checks import is_whole, number
