@@ -46,6 +46,7 @@ from sim.importers.load import load
 from sim.model.builder.properties import Activation, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
+from sim.model.muscles import Muscle
 from sim.model.softness import Softness
 from sim.model.tendons import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
@@ -88,6 +89,7 @@ __all__ = [
     "ModelContact",
     "ModelError",
     "MujocoContact",
+    "Muscle",
     "NotFiniteWarning",
     "OpenConstraintWarning",
     "OverlapWarning",

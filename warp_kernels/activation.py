@@ -1,10 +1,10 @@
 """States of actuators: their dynamics, their contribution to forces, and their checkpoints along a trajectory.
 
 An actuator with the state w and the input u, clamped to its range, has the rate ``w' = u`` as an integrator and ``w' =
-(u - w) / T`` as a filter. A step of h adds ``h w'``; the exact step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w
-is clamped to its range. The force is that of w before the step, or after it if the actuator is early. (MuJoCo's
-documentation, *Computation*, "Actuation model".) The adjoint of this is Warp's own; :mod:`warp_kernels.checkpoint`
-keeps the rest of the state.
+(u - w) / T`` as a filter; for that of a muscle see :mod:`warp_kernels.muscles`. A step of h adds ``h w'``; the exact
+step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w is clamped to its range. The force is that of w before the
+step, or after it if the actuator is early. (MuJoCo's documentation, *Computation*, "Actuation model".) The adjoint of
+this is Warp's own; :mod:`warp_kernels.checkpoint` keeps the rest of the state.
 """
 
 import functools
@@ -17,7 +17,7 @@ from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.records import SLOT
-from warp_kernels.types import EXACT_FILTER, INTEGRATOR, kernel_module
+from warp_kernels.types import EXACT_FILTER, FILTER, INTEGRATOR, kernel_module
 
 # MuJoCo's smallest time constant [s].
 SHORTEST = 1e-15
@@ -62,7 +62,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
             control[world, i] = u
         elif actuator_dynamics[i] == INTEGRATOR:
             act_rate[world, at] = u
-        else:
+        elif actuator_dynamics[i] == FILTER or actuator_dynamics[i] == EXACT_FILTER:
             act_rate[world, at] = (u - act[world, at]) / lag(actuator_time_constant, world, i)
 
     @wp.kernel(module=module)

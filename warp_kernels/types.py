@@ -43,13 +43,15 @@ TORQUE = 0
 POSITION = 1
 VELOCITY = 2
 AFFINE = 3
+MUSCLE = 4
 
 # Dynamics of an actuator's state: none; an integrator of the input; a filter of it, by an explicit step or by the exact
-# one.
+# one; activation of a muscle.
 STATELESS = 0
 INTEGRATOR = 1
 FILTER = 2
 EXACT_FILTER = 3
+MUSCLE_FILTER = 4
 
 # Warp's own flags, without the limit on the depth to which the compiler searches for scalars that form a vector: with
 # it kernels for several worlds take twice as long, to compile as well.

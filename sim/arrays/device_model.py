@@ -163,7 +163,7 @@ class DeviceModel:
             dof_q=self.dof_q,
         )
         self.ancestor = upload(packed_ancestors(model))
-        self.actuator_kind = upload(model.actuator_kind)
+        self.actuator_kind = upload(model.actuator_law)
         self.actuator_dof = upload(model.actuator_dof)
         self.joint_actuator = upload(np.flatnonzero(model.actuator_dof >= 0))
 

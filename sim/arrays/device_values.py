@@ -30,7 +30,13 @@ from sim.model.parameters import (
 )
 from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.parameters import parameter_value_kernels
-from warp_kernels.types import EXACT_FILTER, FILTER
+from warp_kernels.types import EXACT_FILTER, FILTER, MUSCLE, MUSCLE_FILTER
+
+# Dynamics of actuators' states that have each parameter.
+OF_DYNAMICS = {
+    "actuator_time_constant": (FILTER, EXACT_FILTER, MUSCLE_FILTER),
+    "actuator_fall_time": (MUSCLE_FILTER,), "actuator_smoothing": (MUSCLE_FILTER,),
+}  # fmt: skip
 
 
 def unused_entries(name: str, model: Model) -> np.ndarray:
@@ -43,8 +49,10 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
     gain = name.removeprefix("actuator_")
     if gain != name and gain in ACTUATOR_GAINS:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])
-    if name == "actuator_time_constant":
-        return ~np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER))
+    if name.startswith("actuator_muscle_"):
+        return np.asarray(model.actuator_kind != MUSCLE)
+    if name in OF_DYNAMICS:
+        return ~np.isin(model.actuator_dynamics, OF_DYNAMICS[name])
     if name in ("actuator_force_axis", "actuator_torque_axis"):
         on_frames = model.transmissions.actuator[model.transmissions.link >= -1]
         return ~np.isin(np.arange(count), on_frames)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.arrays.device_values import unused_entries
 from sim.diagnostics.finite_differences import STEP_INPUTS, Direction
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
-from sim.model.specs import ACTUATOR_GAINS
 from sim.model.tendons import owners_of
-from warp_kernels.types import EXACT_FILTER, FILTER
 
 AXES = ("x", "y", "z")
 # At zero these have no two-sided derivative: the shape does not use the size, the joint has no dry friction constraint,
@@ -137,14 +136,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
 
 
 def _has_gain(model: Model, name: str, actuator: int) -> bool:
-    """Return whether this actuator's kind has a parameter of actuators."""
-    if name == "actuator_time_constant":
-        return int(model.actuator_dynamics[actuator]) in (FILTER, EXACT_FILTER)
-    if name in ("actuator_force_axis", "actuator_torque_axis"):
-        on_frames = model.transmissions.actuator[model.transmissions.link >= -1]
-        return actuator in on_frames.tolist()
-    kinds = ACTUATOR_GAINS.get(name.removeprefix("actuator_"))
-    return kinds is None or int(model.actuator_kind[actuator]) in kinds
+    """Return whether this actuator has a parameter of actuators."""
+    return not unused_entries(name, model)[actuator]
 
 
 def _components(

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
+from sim.model.muscles import Muscle
 from warp_kernels import types as codes
 
 
@@ -20,11 +21,12 @@ class ForceLaw:
     kp_per_input: float = 0.0
     kd_per_input: float = 0.0
     factor: float = 1.0
+    muscle: Muscle | None = None
 
     @property
     def gains(self) -> dict[str, float]:
         """Return the gains by name."""
-        return {name: value for name, value in asdict(self).items() if name not in ("kind", "factor")}
+        return {name: value for name, value in asdict(self).items() if name not in ("kind", "factor", "muscle")}
 
 
 class NoForceLawError(Exception):

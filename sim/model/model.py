@@ -24,6 +24,7 @@ from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {
     codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "affine",
+    codes.MUSCLE: "muscle",
 }  # fmt: skip
 GEOMETRY_TYPE_NAMES = {each.code: each.title for each in GEOMETRY_TYPES.values()}
 
@@ -391,6 +392,11 @@ class Model:
     def nu(self) -> int:
         """Return the number of actuators."""
         return len(self.actuator_names)
+
+    @property
+    def actuator_law(self) -> np.ndarray:
+        """Return the kind of force law that an actuator has once its input is known [nu]: a torque for a muscle."""
+        return np.where(self.actuator_kind == codes.MUSCLE, codes.TORQUE, self.actuator_kind).astype(np.int32)
 
     @property
     def actuator_state(self) -> np.ndarray:

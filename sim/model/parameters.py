@@ -170,6 +170,32 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_time_constant": ParameterSpec(
         "actuator", (), "s", "time constant of a filter; only where an actuator has a state"
     ),
+    "actuator_fall_time": ParameterSpec(
+        "actuator", (), "s", "time constant of a muscle's falling activation; only where a muscle has one"
+    ),
+    "actuator_smoothing": ParameterSpec(
+        "actuator", (), "-", "change of a muscle's activation over which its time constant changes, likewise"
+    ),
+    "actuator_muscle_peak_force": ParameterSpec(
+        "actuator", (), "N or N m", "largest active force of a muscle at rest; only where an actuator is a muscle"
+    ),
+    "actuator_muscle_fibre_length": ParameterSpec("actuator", (), "m or rad", "length of fibres with that force, L0"),
+    "actuator_muscle_slack_length": ParameterSpec(
+        "actuator", (), "m or rad", "length of a muscle's path at which its fibres would have no length"
+    ),
+    "actuator_muscle_shortest": ParameterSpec("actuator", (), "L0", "smallest length with an active force"),
+    "actuator_muscle_longest": ParameterSpec("actuator", (), "L0", "largest length with an active force"),
+    "actuator_muscle_speed": ParameterSpec("actuator", (), "L0/s", "velocity of shortening without active force"),
+    "actuator_muscle_passive_force": ParameterSpec(
+        "actuator", (), "peak forces", "twice the passive force midway between L0 and the largest length"
+    ),
+    "actuator_muscle_lengthening_force": ParameterSpec(
+        "actuator", (), "peak forces", "largest active force of fibres that lengthen"
+    ),
+    "actuator_muscle_passive_scale": ParameterSpec(
+        "actuator", (), "-", "length of a muscle's passive elements, per L0, per length of its fibres"
+    ),
+    "actuator_muscle_passive_shift": ParameterSpec("actuator", (), "L0", "their length where that of the fibres is 0"),
     "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "minimum state, likewise"),
     "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "maximum state, likewise"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
@@ -195,7 +221,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
-    "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density",
+    "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "actuator_fall_time",
+    "actuator_smoothing", "actuator_muscle_peak_force", "actuator_muscle_fibre_length", "actuator_muscle_longest",
+    "actuator_muscle_speed", "actuator_muscle_passive_force", "actuator_muscle_lengthening_force", "medium_density",
     "medium_viscosity", "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature",
     "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active",
 )  # fmt: skip

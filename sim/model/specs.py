@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.medium import DragBox, Medium
 from sim.model.model import Geometry, Part
+from sim.model.muscles import Muscle
 from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.tendons import TendonCouplingSpec, TendonSpec
@@ -24,11 +25,12 @@ GEOMETRY_CODES = {each.name: each.code for each in GEOMETRY_TYPES.values()}
 FRICTION_RULES = ("product", "maximum")
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
+    "muscle": codes.MUSCLE,
 }  # fmt: skip
 # Dynamics of an actuator's state.
 DYNAMICS_CODES = {
     "none": codes.STATELESS, "integrator": codes.INTEGRATOR, "filter": codes.FILTER,
-    "filterexact": codes.EXACT_FILTER,
+    "filterexact": codes.EXACT_FILTER, "muscle": codes.MUSCLE_FILTER,
 }  # fmt: skip
 # Gains of each kind of actuator.
 ACTUATOR_GAINS = {
@@ -131,6 +133,9 @@ class ActuatorSpec:
     time_constant: float
     act_range: tuple[float, float]
     act_early: bool
+    fall_time: float
+    smoothing: float
+    muscle: Muscle | None
 
 
 @dataclass(kw_only=True)

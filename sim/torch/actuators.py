@@ -13,8 +13,9 @@ from sim.simulation.simulator import Simulator
 from sim.torch.arrays import require_tensor
 from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
+from sim.torch.muscles import muscle_forces, muscle_rates
 from sim.torch.tendon_paths import TendonPaths
-from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
+from warp_kernels.types import EXACT_FILTER, INTEGRATOR, MUSCLE, MUSCLE_FILTER, POSITION, TORQUE, VELOCITY
 
 LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
 
@@ -104,7 +105,11 @@ def forces_of_actuators(
     control = _acted_on(simulator, control, act)
     model = simulator.model
     position, velocity = moved_by_actuators(simulator, q[:-1], qd[:-1], tendons)
-    kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)
+    muscle = torch.as_tensor(model.actuator_kind == MUSCLE, device=q.device)
+    if muscle.any():
+        forces = muscle_forces(simulator, control, gear * position, gear * velocity)
+        control = torch.where(muscle, forces, control)
+    kind = torch.as_tensor(model.actuator_law, device=q.device)
     # Gains that a kind of actuator lacks are zero.
     kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
     push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
@@ -134,16 +139,19 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
         current_parameter(simulator, f"actuator_{name}", control)
         for name in ("time_constant", "act_lower", "act_upper")
     )
-    has_state, early, integrates, exact = (
+    has_state, early, integrates, exact, of_muscle = (
         torch.as_tensor(each, device=control.device)
         for each in (
             model.actuator_state >= 0, model.actuator_early == 1, model.actuator_dynamics == INTEGRATOR,
-            model.actuator_dynamics == EXACT_FILTER,
+            model.actuator_dynamics == EXACT_FILTER, model.actuator_dynamics == MUSCLE_FILTER,
         )
     )  # fmt: skip
     before = act[:-1, :, model.actuator_state.clip(min=0)]
     constant = constant.clamp(min=LEAST_TIME_CONSTANT)
     rate = torch.where(integrates, control, (control - before) / constant)
+    if of_muscle.any():
+        fall, width = (current_parameter(simulator, f"actuator_{name}", control) for name in ("fall_time", "smoothing"))
+        rate = torch.where(of_muscle, muscle_rates(control, before, constant, fall, width), rate)
     time = torch.where(exact, -constant * torch.expm1(-dt / constant), dt)
     after = (before + time * rate).clamp(act_lower, act_upper)
     return torch.where(has_state, torch.where(early, after, before), control)

@@ -7,6 +7,7 @@ import numpy as np
 from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
+from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.specs import DYNAMICS_CODES
 from sim.model.topology import NO_LINK
 from sim.usd.annotations import UNLIMITED, keep, keep_text, keep_texts, kept, kept_text, kept_texts
@@ -18,7 +19,8 @@ AFFINE = ("gain", "offset", "kp_per_input", "kd_per_input")
 
 @dataclass(frozen=True)
 class Actuator:
-    """An actuator of a joint. ``kind`` is a code of :mod:`warp_kernels.types`, other fields are as in the builder.
+    """An actuator of a joint. ``kind`` is a code of :mod:`warp_kernels.types`, ``muscle`` has the values of a
+    :class:`sim.Muscle`, other fields are as in the builder.
 
     ``number`` is its index in the control vector of the model; actuators made from drives come last.
     """
@@ -40,6 +42,9 @@ class Actuator:
     time_constant: float = 0.0
     act_range: tuple[float, float] = (-np.inf, np.inf)
     act_early: bool = False
+    fall_time: float = 0.0
+    smoothing: float = 0.0
+    muscle: tuple[float, ...] | None = None
 
     @property
     def force_range(self) -> tuple[float, float]:
@@ -68,10 +73,10 @@ class Drive:
 def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
     """Return the drive equivalent to a spring, a damper and servos with zero inputs; None if there are none.
 
-    Its force is limited only if it consists of a single servo. Motors aren't part of it, since they only transmit a
-    force.
+    Its force is limited only if it consists of a single servo. Motors and muscles aren't part of it: they only
+    transmit a force.
     """
-    servos = [actuator for actuator in actuators if actuator.kind != codes.TORQUE]
+    servos = [actuator for actuator in actuators if actuator.kind not in (codes.TORQUE, codes.MUSCLE)]
     total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
     total_damping = damping + sum(servo.kd * servo.gear**2 for servo in servos)
     if not total_stiffness and not total_damping:
@@ -109,6 +114,8 @@ def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
         }
         name, kind = model.actuator_names[k], int(model.actuator_kind[k])
         options: dict[str, Any] = {**numbers, **_state(model, int(k))}
+        if kind == codes.MUSCLE:
+            options["muscle"] = tuple(float(model.parameters[each][k]) for each in MUSCLE_PARAMETERS.values())
         found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
     return found
 
@@ -152,12 +159,15 @@ def _state(model: Model, k: int) -> dict[str, Any]:
     lower, upper, time = (
         float(model.parameters[f"actuator_{name}"][k]) for name in ("act_lower", "act_upper", "time_constant")
     )
-    return {
+    found = {
         "dynamics": int(model.actuator_dynamics[k]),
         "time_constant": time,
         "act_range": (lower, upper),
         "act_early": bool(model.actuator_early[k]),
     }
+    if model.actuator_dynamics[k] == codes.MUSCLE_FILTER:
+        found |= {name: float(model.parameters[f"actuator_{name}"][k]) for name in ("fall_time", "smoothing")}
+    return found
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
@@ -177,6 +187,10 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
                 keep(joint, f"actuator_{number}:{name}_{side}", [bound])
     if actuator.dynamics != codes.STATELESS:
         keep(joint, f"actuator_{number}:dynamics", [actuator.dynamics, actuator.time_constant, actuator.act_early])
+    if actuator.dynamics == codes.MUSCLE_FILTER:
+        keep(joint, f"actuator_{number}:activation", [actuator.fall_time, actuator.smoothing])
+    if actuator.muscle is not None:
+        keep(joint, f"actuator_{number}:muscle", actuator.muscle)
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
@@ -185,7 +199,9 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
     while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
         kind, gear, kp, kd, limit, number = values.tolist()
         affine = kept(joint, f"actuator_{len(found)}:affine", len(AFFINE))
-        if kind not in ACTUATOR_KIND_NAMES or (kind == codes.AFFINE and affine is None):
+        muscle = kept(joint, f"actuator_{len(found)}:muscle", len(MUSCLE_PARAMETERS))
+        missing = (kind == codes.AFFINE and affine is None) or (kind == codes.MUSCLE and muscle is None)
+        if kind not in ACTUATOR_KIND_NAMES or missing:
             break  # not written by Backswing
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
         limit = limit if limit >= 0.0 else np.inf
@@ -194,6 +210,7 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
         found.append(Actuator(
             name, int(kind), gear, kp, kd, limit, number, _bounds(joint, f"actuator_{len(found)}:control"),
             0.0 if centre is None else float(centre[0]), **gains, **_kept_state(joint, f"actuator_{len(found)}"),
+            muscle=None if muscle is None else tuple(muscle.tolist()),
         ))  # fmt: skip
     return found
 
@@ -210,7 +227,11 @@ def _kept_state(joint: Usd.Prim, name: str) -> dict[str, Any]:
     if values is None or values[0] not in DYNAMICS_CODES.values():
         return {}
     dynamics, time, early = values.tolist()
+    times = kept(joint, f"{name}:activation", 2)
+    fall_time, smoothing = (0.0, 0.0) if times is None else times.tolist()
     return {
+        "fall_time": fall_time,
+        "smoothing": smoothing,
         "dynamics": int(dynamics),
         "time_constant": time,
         "act_range": _bounds(joint, f"{name}:act"),

@@ -281,13 +281,3 @@ def test_nothing_is_left_of_the_balance_of_forces(tmp_path, tendon, law):
     parts = sim.torch.JointForces(simulator)(q, qd, control=control, act=act)
     assert parts.actuators.abs().max() > 0.5
     assert parts.constraints.abs().max() < 1e-12
-
-
-def test_muscles_are_left_out_by_name(tmp_path):
-    (tmp_path / "muscle.xml").write_text(
-        '<mujoco><worldbody><body><joint name="a"/><geom size=".1"/></body></worldbody>'
-        '<actuator><muscle name="m" joint="a" lengthrange="0.1 1"/></actuator></mujoco>'
-    )
-    with pytest.warns(sim.MJCFWarning, match=r"actuator 'm' .line 1.*muscle"):
-        model = sim.load(tmp_path / "muscle.xml")
-    assert model.nu == 0

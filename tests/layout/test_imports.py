@@ -71,6 +71,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "sensors": ("checkpoint", "constraints"),
     "solver": ("constraints", "dynamics"),
     "activation": ("checkpoint", "constraints"),
+    "muscles": ("constraints",),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
     "stops": ("collision.field", "kinematics"),

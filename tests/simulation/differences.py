@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import sim
+from sim.arrays.device_values import unused_entries
 from sim.diagnostics.finite_differences import Direction, Problem
 from sim.diagnostics.finite_differences import finite_differences as differences_along
 from sim.diagnostics.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.model.parameters import PARAMETERS
-from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.constraints.kinds import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240
@@ -148,14 +148,12 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     usable = np.isfinite(value)
     if name in SCALAR_JOINTS:
         usable &= case.model.dof_q >= 0
-    if gain := ACTUATOR_GAINS.get(name.removeprefix("actuator_")):
-        usable &= np.isin(case.model.actuator_kind, gain)
-    if name in ("actuator_force_axis", "actuator_torque_axis"):
-        transmissions = case.model.transmissions
-        usable &= np.isin(np.arange(case.model.nu), transmissions.actuator[transmissions.link >= -1])[:, None]
+    if name.startswith("actuator_"):
+        used = ~unused_entries(name, case.model)
+        usable &= used.reshape(-1, *(1,) * (value.ndim - 1))
     if name == "friction_across":
         usable &= [geometry.friction_direction is not None for geometry in case.model.geometries]
-    if name in ONLY_POSITIVE or name == "actuator_time_constant":  # zero where an actuator is no filter
+    if name in ONLY_POSITIVE:
         usable &= value > 0.0
     entries = np.flatnonzero(usable)
     return rng.permutation(entries)[:most] if len(entries) > most else entries

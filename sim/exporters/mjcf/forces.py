@@ -11,6 +11,7 @@ from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.tendons import add_tied_lengths
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
+from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.poses import IDENTITY
 from sim.model.specs import DYNAMICS_CODES
 from sim.model.topology import NO_LINK
@@ -18,6 +19,7 @@ from warp_kernels import types as codes
 
 ACTUATOR_TAGS = {
     codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "general",
+    codes.MUSCLE: "general",
 }  # fmt: skip
 
 
@@ -81,7 +83,9 @@ def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
             element.set("kp", number(kp))
         if kind in (codes.POSITION, codes.VELOCITY) and tag != "general":
             element.set("kv", number(kd))
-        if tag == "general":
+        if kind == codes.MUSCLE:
+            _add_muscle(element, model, index)
+        elif tag == "general":
             _add_law(element, model, index, factor)
         if limit == 0.0:
             raise ModelError(
@@ -157,6 +161,26 @@ def _add_law(element: ET.Element, model: Model, index: int, factor: float) -> No
     element.set("biasprm", numbers([offset, 0.0 - kp, 0.0 - kd]))
 
 
+# Normalised lengths that the range of lengths in the file has.
+MUSCLE_RANGE = np.array([0.75, 1.05])
+
+
+def _add_muscle(element: ET.Element, model: Model, index: int) -> None:
+    """Add the active and passive force of a muscle, and the lengths of its path that they refer to."""
+    values = {name: float(model.parameters[parameter][index]) for name, parameter in MUSCLE_PARAMETERS.items()}
+    force, fibre, slack, *others, scale, shift = values.values()
+    element.set("lengthrange", numbers(slack + fibre * MUSCLE_RANGE))
+    curves = [*MUSCLE_RANGE, force, 1.0, *others]
+    element.set("biastype", "none")
+    if values["passive_force"] > 0.0:
+        element.set("biastype", "muscle")
+        element.set("biasprm", numbers([*(scale * MUSCLE_RANGE + shift), *curves[2:]]))
+    else:  # MuJoCo refuses it also where it isn't used
+        curves[7] = 1.0
+    element.set("gaintype", "muscle")
+    element.set("gainprm", numbers(curves))
+
+
 def _add_state(element: ET.Element, model: Model, index: int) -> None:
     """Add the activation dynamics of an actuator."""
     lower, upper, time = (
@@ -164,7 +188,10 @@ def _add_state(element: ET.Element, model: Model, index: int) -> None:
     )
     names = {code: name for name, code in DYNAMICS_CODES.items()}
     element.set("dyntype", names[int(model.actuator_dynamics[index])])
-    element.set("dynprm", numbers([time or 1.0]))
+    times = [time or 1.0]
+    if model.actuator_dynamics[index] == codes.MUSCLE_FILTER:
+        times += [float(model.parameters[f"actuator_{key}"][index]) for key in ("fall_time", "smoothing")]
+    element.set("dynprm", numbers(times))
     if model.actuator_early[index]:
         element.set("actearly", "true")
     if np.isfinite(lower) or np.isfinite(upper):

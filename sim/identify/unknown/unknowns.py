@@ -17,7 +17,7 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.torch.robot.learning import OF_SPRINGS
-from warp_kernels.types import EXACT_FILTER, FILTER
+from warp_kernels.types import EXACT_FILTER, FILTER, MUSCLE_FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
@@ -204,8 +204,8 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
-        filters = np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER)) | (quantity != "time_constant")
-        owners = {name: [k] for k, name in enumerate(model.actuator_names) if filters[k]}
+        timed = np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER, MUSCLE_FILTER)) | (quantity != "time_constant")
+        owners = {name: [k] for k, name in enumerate(model.actuator_names) if timed[k]}
         return [(f"actuator_{quantity}", owners)]
     joints = {
         name: list(range(part.start, part.stop))

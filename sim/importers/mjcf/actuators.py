@@ -1,9 +1,10 @@
-"""Actuators of an MJCF file with affine force laws, on scalar joints, tendons, sites and bodies."""
+"""Actuators of an MJCF file with affine force laws, and muscles, on scalar joints, tendons, sites and bodies."""
 
 from typing import Any
 
 import numpy as np
 
+from sim.errors import ModelError
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
@@ -11,6 +12,7 @@ from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import ACTUATOR_FIELDS, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
+from sim.model.muscles import Muscle
 from sim.model.specs import DYNAMICS_CODES
 from warp_kernels import types as codes
 from warp_kernels.activation import SHORTEST
@@ -170,6 +172,8 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
     _dynamics(reader, actuator)
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
         raise NoForceLawError("which has a delay; delay its input instead")
+    if model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_MUSCLE:
+        return _muscle(reader, actuator)
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
     bias = _linear(model.actuator_biastype[actuator], model.actuator_biasprm[actuator], mujoco.mjtBias, "BIAS")
     law = affine_law(gain, bias)
@@ -177,6 +181,51 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
         # Kept apart from the gear, so that sensors read the actuator's own position and force.
         return ForceLaw(codes.AFFINE, gain=law.factor)
     return law
+
+
+def _muscle(reader: Reader, actuator: int) -> ForceLaw:
+    """Return the law of a muscle. Raise NoForceLawError for one that isn't MuJoCo's element ``muscle``."""
+    model, mujoco = reader.file.model, reader.file.mujoco
+    if transmission_of(reader, actuator) not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT", "mjTRN_TENDON"):
+        raise NoForceLawError("which is a muscle, but acts neither on a joint nor on a tendon")
+    output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
+    lengths, acceleration = model.actuator_lengthrange[output], float(model.actuator_acc0[output])
+    fibre, slack, force = _fibres(model.actuator_gainprm[actuator], lengths, acceleration)
+    shortest, longest, speed, passive_force, lengthening_force = model.actuator_gainprm[actuator, 4:9].tolist()
+    passive = {"passive_force": 0.0}
+    bias = int(model.actuator_biastype[actuator])
+    if bias == mujoco.mjtBias.mjBIAS_MUSCLE:
+        other, offset, scale = _fibres(model.actuator_biasprm[actuator], lengths, acceleration)
+        if model.actuator_biasprm[actuator, 5] != longest:
+            raise NoForceLawError("which is a muscle whose active and passive forces have different lmax")
+        passive_force = float(model.actuator_biasprm[actuator, 7]) * (scale / force if force else 1.0)
+        passive = {"passive_force": passive_force, "passive_scale": fibre / other,
+                   "passive_shift": (slack - offset) / other}  # fmt: skip
+    elif bias != mujoco.mjtBias.mjBIAS_NONE:
+        raise NoForceLawError("which is a muscle with a passive force that isn't that of a muscle")
+    try:
+        muscle = Muscle(
+            peak_force=force, fibre_length=fibre, slack_length=slack, shortest=shortest, longest=longest, speed=speed,
+            lengthening_force=lengthening_force, **passive,
+        )  # fmt: skip
+    except ModelError as error:
+        raise NoForceLawError(f"whose parameters are out of range: {error}") from None
+    return ForceLaw(codes.MUSCLE, muscle=muscle)
+
+
+def _fibres(numbers: np.ndarray, lengths: np.ndarray, acceleration: float) -> tuple[float, float, float]:
+    """Return the optimal length of the fibres, the length of the path without fibres, and the peak force.
+
+    Args:
+        numbers: MuJoCo's parameters of a muscle.
+        lengths: range of lengths of its path.
+        acceleration: of the model by a unit force.
+    """
+    force = float(numbers[2])
+    if force < 0.0:
+        force = float(numbers[3]) / max(acceleration, SHORTEST)
+    fibre = max(float(lengths[1] - lengths[0]) / max(float(numbers[1] - numbers[0]), SHORTEST), SHORTEST)
+    return fibre, float(lengths[0] - numbers[0] * fibre), force
 
 
 def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[float, float, float]:
@@ -201,6 +250,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     elif "adhesion" not in driven:
         gear *= float(gears[0])
     options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
+    options["muscle"] = law.muscle
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
@@ -231,8 +281,11 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
     if name not in DYNAMICS_CODES or int(model.actuator_actnum[actuator]) != 1:
         raise NoForceLawError(f"whose activation dynamics (dyntype {name}) are not supported")
     found: dict[str, Any] = {"dynamics": name, "act_early": bool(model.actuator_actearly[actuator])}
+    times = [max(float(number), SHORTEST) for number in model.actuator_dynprm[actuator, :2]]
     if name != "integrator":
-        found["time_constant"] = max(float(model.actuator_dynprm[actuator, 0]), SHORTEST)
+        found["time_constant"] = times[0]
+    if name == "muscle":
+        found |= {"fall_time": times[1], "smoothing": max(float(model.actuator_dynprm[actuator, 2]), 0.0)}
     if model.actuator_actlimited[actuator]:
         lower, upper = (float(bound) for bound in model.actuator_actrange[actuator])
         unbounded = lower <= -MUJOCO_INFINITY, upper >= MUJOCO_INFINITY

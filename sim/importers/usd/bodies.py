@@ -25,6 +25,7 @@ from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
+from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.sensor_targets import attach_sensor
 from sim.model.spec_checks import is_physical
@@ -173,6 +174,9 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
         properties = {name: getattr(actuator, name) for name in ACTUATOR_FIELDS}
         properties["dynamics"] = dynamics[actuator.dynamics]
+        if actuator.muscle is not None:
+            of_muscle = dict(zip(MUSCLE_PARAMETERS, actuator.muscle, strict=True))
+            driven = {**driven, "muscle": reader.add(path, Muscle, **of_muscle)}
         reader.add(
             path, reader.builder.add_actuator, kind=ACTUATOR_KIND_NAMES[actuator.kind],
             name=reader.unique(actuator.name, path, reader.builder.actuators),

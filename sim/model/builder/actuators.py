@@ -9,6 +9,7 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, Gains
 from sim.model.checks import number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
+from sim.model.muscles import Muscle
 from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
 from warp_kernels import types as codes
@@ -33,6 +34,7 @@ class Actuators(WorldSpec):
         gear: float = 1.0,
         gains: Gains = NO_GAINS,
         activation: Activation = NO_ACTIVATION,
+        muscle: Muscle | None = None,
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
@@ -56,11 +58,14 @@ class Actuators(WorldSpec):
         - As an adhesion, the actuator pulls the contacts of a link together with g F, shared equally. A contact counts
           if its distance is less than the sum of ``contact_margin`` and ``contact_gap`` of both geometries.
 
+        A "muscle" pulls with a force that depends on its activation, length and velocity, also those at the beginning
+        of the step; it acts on a joint or a tendon.
+
         With an activation the actuator has a state w, part of :attr:`sim.State.act`, which replaces u in F.
 
         Args:
             joint: name of a joint that was added before.
-            kind: "torque", "position", "velocity" or "affine".
+            kind: "torque", "position", "velocity", "affine" or "muscle".
             tendon: name of a tendon that was added before, instead of a joint.
             frame: name of a frame or a link, instead of a joint.
             reference: frame or link that an actuator on a frame is relative to, or "world". Default: none.
@@ -71,6 +76,7 @@ class Actuators(WorldSpec):
             gear: g; not zero.
             gains: kp, kd and the other gains of the law; see :class:`sim.Gains` for those of each kind.
             activation: dynamics of the actuator's state, see :class:`sim.Activation`. Default: no state.
+            muscle: properties of a "muscle".
             force_limit: maximum magnitude of F [N m or N], or minimum and maximum of F; ``numpy.inf`` for no limit.
                 Default: the joint's ``effort`` (in a URDF file, that of its limit) divided by the gear; no limit on a
                 tendon.
@@ -81,8 +87,8 @@ class Actuators(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, an unknown joint or tendon, several targets or none, a joint that is
-                neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain,
-                a gear of zero, an empty range, and a range of forces with a single infinite bound.
+                neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain or
+                muscle, a gear of zero, an empty range, and a range of forces with a single infinite bound.
         """
         name = str(joint or tendon or frame or adhesion) if name is None else name
         check_name(name, self.actuators, "actuator")
@@ -92,6 +98,7 @@ class Actuators(WorldSpec):
         require_names(where, kind=kind, **given)
         require_type(f"{where}: gains", gains, Gains, "a sim.Gains")
         require_type(f"{where}: activation", activation, Activation, "a sim.Activation")
+        require_type(f"{where}: muscle", muscle, (Muscle, type(None)), "a sim.Muscle")
         axes = [
             finite(f"{where}: {label}", axis, (3,))
             for label, axis in (("force_axis", force_axis), ("torque_axis", torque_axis))
@@ -127,6 +134,9 @@ class Actuators(WorldSpec):
             time_constant=activation.time_constant,
             act_range=activation.range,
             act_early=activation.early,
+            fall_time=activation.fall_time,
+            smoothing=activation.smoothing,
+            muscle=muscle,
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec

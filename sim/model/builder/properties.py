@@ -284,8 +284,12 @@ class Activation:
 
     Attributes:
         kind: "integrator", whose rate is u; "filter", whose rate is (u - w) / time_constant, in explicit steps;
-            "filterexact", likewise, in exact steps; or "none" for no state.
-        time_constant: time constant of a filter [s].
+            "filterexact", likewise, in exact steps; "muscle", whose time constant depends on the state, see
+            docs/actuators.md; or "none" for no state.
+        time_constant: time constant of a filter, or of a muscle while its activation rises [s].
+        fall_time: time constant of a muscle while its activation falls [s].
+        smoothing: change of a muscle's activation over which one time constant turns into the other. Default: no
+            transition.
         range: minimum and maximum state, to which it is clamped after each step.
         early: whether the force uses the state after the step.
 
@@ -303,6 +307,8 @@ class Activation:
     time_constant: float = 0.0
     range: tuple[float, float] = (-np.inf, np.inf)
     early: bool = False
+    fall_time: float = 0.0
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         where = "Activation"
@@ -310,12 +316,13 @@ class Activation:
         require_flags(where, early=self.early)
         if self.kind not in DYNAMICS_CODES:
             raise ModelError(f"{where}: unknown kind '{self.kind}'; known are {', '.join(DYNAMICS_CODES)}")
-        _set_not_negative(self, where, "time_constant")
-        if self.kind.startswith("filter"):
-            if self.time_constant == 0.0:
-                raise ModelError(f"{where}: a {self.kind} needs a time_constant [s]; give a positive one")
-        elif self.time_constant != 0.0:
-            raise ModelError(f"{where}: time_constant is {self.time_constant}, but only filters have one")
+        for label, kinds in (("time_constant", TIMED), ("fall_time", MUSCLES), ("smoothing", MUSCLES)):
+            _set_not_negative(self, where, label)
+            value = getattr(self, label)
+            if value == 0.0 and self.kind in kinds and label != "smoothing":
+                raise ModelError(f"{where}: a {self.kind} needs a {label} [s]; give a positive one")
+            if value != 0.0 and self.kind not in kinds:
+                raise ModelError(f"{where}: a {self.kind} has no {label}; remove it, or choose {' or '.join(kinds)}")
         lower, upper = two_numbers(where, "range", self.range)
         if not lower < upper:
             raise ModelError(f"{where}: range is ({lower}, {upper}); the first must be less than the second")
@@ -324,6 +331,9 @@ class Activation:
         object.__setattr__(self, "range", (lower, upper))
 
 
+# Kinds of activation with time constants.
+MUSCLES = ("muscle",)
+TIMED = ("filter", "filterexact", *MUSCLES)
 # The group and field of each property, by its name in version 0.1, which importers use too.
 SURFACE_FIELDS = {
     "friction": "surface.friction", "restitution": "surface.restitution",
@@ -348,6 +358,7 @@ ACTUATOR_FIELDS = {
     "kp": "gains.kp", "kd": "gains.kd", "gain": "gains.gain", "offset": "gains.offset",
     "kp_per_input": "gains.kp_per_input", "kd_per_input": "gains.kd_per_input", "dynamics": "activation.kind",
     "time_constant": "activation.time_constant", "act_range": "activation.range", "act_early": "activation.early",
+    "fall_time": "activation.fall_time", "smoothing": "activation.smoothing",
 }  # fmt: skip
 GROUPS: dict[str, type] = {
     "surface": Surface, "limits": Limits, "spring": Spring, "gains": Gains, "activation": Activation,

@@ -11,11 +11,12 @@ from sim.errors import ModelError
 from sim.model.compile.bodies import Body
 from sim.model.compile.dofs import DofLayout
 from sim.model.model import Geometry, Model
+from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.parameters import MAY_BE_INFINITE, PARAMETERS
 from sim.model.spec_checks import finite
 from sim.model.specs import ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
 from sim.model.tendons import owners_of
-from warp_kernels.types import PRESCRIBED_INERTIA
+from warp_kernels.types import MUSCLE_FILTER, PRESCRIBED_INERTIA
 
 
 def collect_parameters(
@@ -57,6 +58,7 @@ def collect_parameters(
         **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
         **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
+        **(_of_muscles(actuators) if any(actuator.muscle for actuator in actuators) else {}),
     }
 
 
@@ -147,10 +149,20 @@ def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
 
 
 def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    muscles = any(actuator.dynamics == MUSCLE_FILTER for actuator in actuators)
+    names = ("time_constant", "fall_time", "smoothing") if muscles else ("time_constant",)
     return {
-        "actuator_time_constant": np.array([actuator.time_constant for actuator in actuators]),
+        **{f"actuator_{name}": np.array([getattr(actuator, name) for actuator in actuators]) for name in names},
         "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
         "actuator_act_upper": np.array([actuator.act_range[1] for actuator in actuators]),
+    }
+
+
+def _of_muscles(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    """Return properties of muscles, zero for other actuators."""
+    return {
+        parameter: np.array([getattr(actuator.muscle, name, 0.0) for actuator in actuators])
+        for name, parameter in MUSCLE_PARAMETERS.items()
     }
 
 

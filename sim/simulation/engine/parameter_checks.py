@@ -10,12 +10,13 @@ from sim.arrays.device_values import unused_entries
 from sim.errors import ModelError, StabilityWarning
 from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
+from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
 from sim.simulation.stepping.mujoco_law import InverseWeights
-from warp_kernels.types import EXACT_FILTER, FILTER, PRESCRIBED_INERTIA, SPHERICAL
+from warp_kernels.types import PRESCRIBED_INERTIA, SPHERICAL
 
 # Pairs of parameters of which the first must not exceed the second.
 RANGES = (
@@ -28,9 +29,15 @@ RANGES = (
 # Parameters that decide whether hard limits leave a feasible range.
 ROOM_NAMES = ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
 ROOM = frozenset(ROOM_NAMES)
+# Parameters of actuators that are positive, and zero where an actuator doesn't use them.
+POSITIVE_IF_USED = {
+    "actuator_time_constant", "actuator_fall_time", "actuator_muscle_fibre_length", "actuator_muscle_speed",
+}  # fmt: skip
 # Reasons why an actuator doesn't use a parameter. Gains depend on its kind.
 UNUSED_BECAUSE = {
     "actuator_time_constant": ", which is no filter",
+    **dict.fromkeys(("actuator_fall_time", "actuator_smoothing"), ", whose state isn't that of a muscle"),
+    **dict.fromkeys(MUSCLE_PARAMETERS.values(), ", which is no muscle"),
     **dict.fromkeys(("actuator_force_axis", "actuator_torque_axis"), ", which acts on no frame"),
 }
 
@@ -138,12 +145,11 @@ class ConsistencyChecks:
                     f"parameter 'inertia' of link '{link}' has a negative principal moment; give a positive "
                     "semidefinite one"
                 )
-        if "actuator_time_constant" in names:
-            filters = np.isin(self.model.actuator_dynamics, (FILTER, EXACT_FILTER))
-            still = filters & (values["actuator_time_constant"] <= 0.0)
-            if still.any():
-                name = self.model.actuator_names[int(np.argwhere(still)[0][-1])]
-                raise ModelError(f"parameter 'actuator_time_constant' of actuator '{name}' must be positive")
+        for name in POSITIVE_IF_USED & set(names):
+            wrong = ~unused_entries(name, self.model) & (values[name] <= 0.0)
+            if wrong.any():
+                owner = self._owner(name, int(np.argwhere(wrong)[0][-1]))
+                raise ModelError(f"parameter '{name}' of {owner} must be positive")
         if not set(DECISIVE).isdisjoint(names):
             self._require_regular(values)
 

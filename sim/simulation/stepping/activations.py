@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.allocation import integer_array, zeros
+from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
+from sim.model.model import Model
+from sim.model.muscles import MUSCLE_PARAMETERS
 from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
+from warp_kernels.muscles import NO_MUSCLE, ON_JOINT, ON_TENDON, muscle_kernels, muscle_structs
+from warp_kernels.types import MUSCLE, MUSCLE_FILTER
 
 if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace
@@ -20,6 +24,7 @@ class Activations:
         act, act_next: states before and after the step [num_worlds, na].
         act_rate: rates of the states [num_worlds, na].
         given_control: inputs as given [num_worlds, nu]; ``control`` of the step is the input of the force laws.
+        excitation: inputs of muscles and of the force laws of other actuators [num_worlds, nu].
         unbounded: bounds of the inputs of the force laws [1, nu]: infinite, because inputs are clamped before.
     """
 
@@ -33,18 +38,31 @@ class Activations:
         self.act, self.act_next, self.act_rate = (
             zeros((self._num_worlds, self.na), self._scalar, self._device) for _ in range(3)
         )
-        self.given_control = wp.zeros_like(control) if self.na else control
+        self._find_muscles(model)
+        self._active = bool(self.na) or self._has_muscles
+        self.given_control = wp.zeros_like(control) if self._active else control
+        self.excitation = wp.zeros_like(control) if self._has_muscles else control
         self.unbounded = {}
-        if self.na:
+        if self._active:
             for side, bound in (("lower", -np.inf), ("upper", np.inf)):
                 self.unbounded[f"control_{side}"] = wp.full(
                     (1, self._nu), bound, dtype=self._scalar, device=self._device
                 )
 
+    def _find_muscles(self, model: Model) -> None:
+        muscle = model.actuator_kind == MUSCLE
+        on_tendon = model.actuator_tendon >= 0
+        self._has_muscles, self._on_tendons = bool(muscle.any()), bool((muscle & on_tendon).any())
+        self._muscle_states = bool((model.actuator_dynamics == MUSCLE_FILTER).any())
+        self.actuator_muscle = self._integers(np.where(muscle, np.where(on_tendon, ON_TENDON, ON_JOINT), NO_MUSCLE))
+        self.actuator_tendon = self._integers(model.actuator_tendon)
+
     @property
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
-        return [self.act, self.act_rate, self.given_control] if self.na else []
+        states = [self.act, self.act_rate] if self.na else []
+        inputs = [self.given_control] if self._active else []
+        return [*states, *inputs, *([self.excitation] if self._has_muscles else [])]
 
     def load(self, step: "Workspace") -> None:
         """Read the states at the cursor."""
@@ -60,10 +78,22 @@ class Activations:
 
     def activate(self, step: "Workspace") -> None:
         """Compute the inputs of the force laws and the next states; recorded on an active tape."""
+        if not self._active:
+            return
+        kernels, dim = activation_kernels(self._scalar), (self._nu, self._num_worlds)
+        self._launch(step, kernels.activation_rates, dim, control=self.excitation)
+        if self._muscle_states:
+            self._launch(step, muscle_kernels(self._scalar).muscle_rates, dim)
         if self.na:
-            dim = (self._nu, self._num_worlds)
-            self._launch(step, activation_kernels(self._scalar).activation_rates, dim)
-            self._launch(step, activation_kernels(self._scalar).activate, dim)
+            self._launch(step, kernels.activate, dim, control=self.excitation)
+        if self._has_muscles:
+            self._launch(step, muscle_kernels(self._scalar).pull_joints, dim, muscles=_muscles(step))
+
+    def pull_tendons(self, step: "Workspace") -> None:
+        """Compute the forces of muscles on tendons from their lengths and rates; recorded on an active tape."""
+        if self._on_tendons:
+            kernel, dim = muscle_kernels(self._scalar).pull_tendons, (self._nu, self._num_worlds)
+            self._launch(step, kernel, dim, muscles=_muscles(step))
 
     def finish(self, step: "Workspace", act: wp.array, rate: wp.array, control: wp.array) -> None:
         """Compute the next states from those before and a mean rate [num_worlds, na]; ``control`` receives unused
@@ -96,3 +126,9 @@ class Activations:
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return integer_array(values, self._device)
+
+
+def _muscles(step: "Workspace") -> Any:
+    """Return the parameters of muscles."""
+    arrays = {name: step.parameters[parameter] for name, parameter in MUSCLE_PARAMETERS.items()}
+    return fill(muscle_structs(step.scalar).Muscles, **arrays)

@@ -120,4 +120,4 @@ def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> in
     if not model.nu:
         return 0
     limited = np.isfinite(np.atleast_2d(parameters["actuator_force_limit"])).any(axis=0)
-    return int((limited & (model.actuator_kind != TORQUE) & (model.actuator_dof >= 0)).sum())
+    return int((limited & (model.actuator_law != TORQUE) & (model.actuator_dof >= 0)).sum())

@@ -7,7 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.solver.tendons.rows import LOSS, LOWER, TIED, UPPER
-from warp_kernels.types import FREE
+from warp_kernels.types import FREE, MUSCLE
 
 
 def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -52,6 +52,12 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
     if len(model.drag_boxes.link):
         raise ModelError(
             f"Simulator: integrator='{integrator}' doesn't support a medium, which the model has; choose "
+            "integrator='euler' or 'rk4'"
+        )
+    if (model.actuator_kind == MUSCLE).any():
+        name = model.actuator_names[int(np.argmax(model.actuator_kind == MUSCLE))]
+        raise ModelError(
+            f"Simulator: integrator='{integrator}' doesn't support muscles, such as actuator '{name}'; choose "
             "integrator='euler' or 'rk4'"
         )
     on_frames = model.transmissions.actuator

@@ -197,6 +197,7 @@ class TendonStage:
         self._launch(step, forces.tendon_rates, self.num_tendons)
         self._launch(step, forces.tendon_forces, self.num_tendons)
         if self._actuated:
+            step.activations.pull_tendons(step)
             self._launch(step, forces.actuate_tendons, self.num_tendons)
         if not step.model.nu:
             self._launch(step, forces.begin_joint_force, self.nv, tape=False)
