@@ -51,6 +51,8 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])
     if name.startswith("actuator_muscle_"):
         return np.asarray(model.actuator_kind != MUSCLE)
+    if name == "actuator_delay":
+        return np.asarray(model.delay_samples == 0)
     if name in OF_DYNAMICS:
         return ~np.isin(model.actuator_dynamics, OF_DYNAMICS[name])
     if name in ("actuator_force_axis", "actuator_torque_axis"):

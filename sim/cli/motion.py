@@ -176,8 +176,7 @@ def start_act(model: Model, name: str | None) -> np.ndarray | None:
     if not model.na:
         return None
     given = {} if name is None else _keyframe(model, name)[1].act
-    has_state = zip(model.actuator_names, model.actuator_state, strict=True)
-    return np.array([given.get(actuator, 0.0) for actuator, entry in has_state if entry >= 0])
+    return np.array([given.get(name, 0.0) for name in model.act_names])
 
 
 def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:

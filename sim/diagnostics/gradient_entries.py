@@ -62,8 +62,7 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
     if argument == "kinematic_qd":
         return list(_by_owner(value, argument, [_joint(model, int(dof)) for dof in model.kinematic_dofs]))
     if argument == "act":
-        owners = [_owner(model, "actuator", int(i)) for i in np.flatnonzero(model.actuator_state >= 0)]
-        return list(_by_owner(value, argument, owners))
+        return list(_by_owner(value, argument, [(f"actuator '{name}'", "") for name in model.act_names]))
     if argument == "control":
         return list(_by_owner(value, argument, [_owner(model, "actuator", i) for i in range(model.nu)]))
     return list(_parameter(model, value, argument))

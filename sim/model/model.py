@@ -270,6 +270,7 @@ class Model:
         actuator_tendon: tendon that it drives [nu], -1 for none.
         actuator_dynamics: dynamics of the actuator's state, see :mod:`warp_kernels.types` [nu].
         actuator_early: 1 if its force uses the state after the step [nu].
+        delay_samples: number of past inputs that each actuator remembers, 0 without a delay [nu].
         parameters: float64 arrays [n, ...] by name, see :data:`sim.model.parameters.PARAMETERS`; gravity is [3].
             Parameters of actuators and tendons exist only if there are any.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
@@ -322,6 +323,7 @@ class Model:
     actuator_tendon: np.ndarray
     actuator_dynamics: np.ndarray
     actuator_early: np.ndarray
+    delay_samples: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     kinematic_links: tuple[str, ...] = ()
     floating_origins: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -406,8 +408,21 @@ class Model:
 
     @cached_property
     def na(self) -> int:
-        """Return the number of states of actuators."""
-        return int((self.actuator_dynamics != codes.STATELESS).sum())
+        """Return the number of states of actuators: activations, then past inputs of those with a delay."""
+        return int((self.actuator_dynamics != codes.STATELESS).sum() + self.delay_samples.sum())
+
+    @property
+    def delay_state(self) -> np.ndarray:
+        """Return the index in ``act`` of the latest past input of each actuator [nu]; only where it has a delay."""
+        past = np.cumsum(self.delay_samples)
+        return (self.na - past[-1:] + past - self.delay_samples).astype(np.int32)
+
+    @property
+    def act_names(self) -> tuple[str, ...]:
+        """Return a name for each entry of ``act``: that of the actuator; of past inputs with their age, "name[1]"."""
+        own = [name for name, k in zip(self.actuator_names, self.actuator_state, strict=True) if k >= 0]
+        counts = zip(self.actuator_names, self.delay_samples.tolist(), strict=True)
+        return (*own, *(f"{name}[{age + 1}]" for name, count in counts for age in range(count)))
 
     @property
     def nk(self) -> int:

@@ -170,6 +170,12 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_time_constant": ParameterSpec(
         "actuator", (), "s", "time constant of a filter; only where an actuator has a state"
     ),
+    "actuator_delay": ParameterSpec(
+        "actuator",
+        (),
+        "s",
+        "delay of the input, at most the inputs that an actuator remembers; only where one does",
+    ),
     "actuator_fall_time": ParameterSpec(
         "actuator", (), "s", "time constant of a muscle's falling activation; only where a muscle has one"
     ),
@@ -222,10 +228,11 @@ NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
     "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "actuator_fall_time",
-    "actuator_smoothing", "actuator_muscle_peak_force", "actuator_muscle_fibre_length", "actuator_muscle_longest",
-    "actuator_muscle_speed", "actuator_muscle_passive_force", "actuator_muscle_lengthening_force", "medium_density",
-    "medium_viscosity", "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature",
-    "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active",
+    "actuator_smoothing", "actuator_delay", "actuator_muscle_peak_force", "actuator_muscle_fibre_length",
+    "actuator_muscle_longest", "actuator_muscle_speed", "actuator_muscle_passive_force",
+    "actuator_muscle_lengthening_force", "medium_density", "medium_viscosity", "recovery_time", "tendon_stiffness",
+    "tendon_damping", "tendon_armature", "tendon_friction_loss", "tendon_limit_margin", "anchor_active",
+    "coupling_active",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",

@@ -136,6 +136,8 @@ class ActuatorSpec:
     fall_time: float
     smoothing: float
     muscle: Muscle | None
+    delay: float
+    delay_samples: int
 
 
 @dataclass(kw_only=True)

@@ -130,11 +130,13 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     :mod:`warp_kernels.activation`.
     """
     model, dt = simulator.model, simulator.dt
+    if model.na:
+        act = _states(model, control.shape[:2], act)
+        control = _delayed(simulator, control, act)
     lower, upper = (current_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
     control = control.clamp(lower, upper)
-    if not model.na:
+    if act is None or not (model.actuator_state >= 0).any():
         return control
-    act = _states(model, control.shape[:2], act)
     constant, act_lower, act_upper = (
         current_parameter(simulator, f"actuator_{name}", control)
         for name in ("time_constant", "act_lower", "act_upper")
@@ -157,13 +159,29 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     return torch.where(has_state, torch.where(early, after, before), control)
 
 
+def _delayed(simulator: Simulator, control: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+    """Return the inputs after their delays, as in :mod:`warp_kernels.delays`."""
+    model = simulator.model
+    found = list(control.unbind(-1))
+    for k in np.flatnonzero(model.delay_samples).tolist():
+        first, count = int(model.delay_state[k]), int(model.delay_samples[k])
+        known = torch.cat([control[..., k : k + 1], act[:-1, :, first : first + count]], dim=-1)
+        steps = (current_parameter(simulator, "actuator_delay", control)[..., k] / simulator.dt).clamp(0.0, count)
+        steps = steps.expand(control.shape[:-1])[..., None]
+        whole = steps.floor().clamp(max=count - 1).long()
+        later, earlier = known.gather(-1, whole), known.gather(-1, whole + 1)
+        found[k] = (later + (steps - whole) * (earlier - later))[..., 0]
+    return torch.stack(found, dim=-1)
+
+
 def _states(model: Model, shape: tuple[int, ...], act: torch.Tensor | None) -> torch.Tensor:
     """Return the states of actuators. Raises ModelError unless they are those of all states of a rollout [steps,
     worlds].
     """
     count = shape[0] + 1
     if act is None or len(act) != count:
-        name = model.actuator_names[int(np.argmax(model.actuator_state >= 0))]
+        has_state = (model.actuator_state >= 0) | (model.delay_samples > 0)
+        name = model.actuator_names[int(np.argmax(has_state))]
         given = "none" if act is None else f"{len(act)} states"
         raise ModelError(
             f"forces of actuators: '{name}' has a state; give act as sim.torch.rollout returns it, {count} states, "

@@ -45,6 +45,8 @@ class Actuator:
     fall_time: float = 0.0
     smoothing: float = 0.0
     muscle: tuple[float, ...] | None = None
+    delay: float = 0.0
+    delay_samples: int = 0
 
     @property
     def force_range(self) -> tuple[float, float]:
@@ -114,6 +116,9 @@ def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
         }
         name, kind = model.actuator_names[k], int(model.actuator_kind[k])
         options: dict[str, Any] = {**numbers, **_state(model, int(k))}
+        if model.delay_samples[k]:
+            options["delay"] = float(model.parameters["actuator_delay"][k])
+            options["delay_samples"] = int(model.delay_samples[k])
         if kind == codes.MUSCLE:
             options["muscle"] = tuple(float(model.parameters[each][k]) for each in MUSCLE_PARAMETERS.values())
         found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
@@ -189,6 +194,8 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
         keep(joint, f"actuator_{number}:dynamics", [actuator.dynamics, actuator.time_constant, actuator.act_early])
     if actuator.dynamics == codes.MUSCLE_FILTER:
         keep(joint, f"actuator_{number}:activation", [actuator.fall_time, actuator.smoothing])
+    if actuator.delay_samples:
+        keep(joint, f"actuator_{number}:delay", [actuator.delay, actuator.delay_samples])
     if actuator.muscle is not None:
         keep(joint, f"actuator_{number}:muscle", actuator.muscle)
 
@@ -211,8 +218,15 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
             name, int(kind), gear, kp, kd, limit, number, _bounds(joint, f"actuator_{len(found)}:control"),
             0.0 if centre is None else float(centre[0]), **gains, **_kept_state(joint, f"actuator_{len(found)}"),
             muscle=None if muscle is None else tuple(muscle.tolist()),
+            **_kept_delay(joint, f"actuator_{len(found)}:delay"),
         ))  # fmt: skip
     return found
+
+
+def _kept_delay(joint: Usd.Prim, name: str) -> dict[str, Any]:
+    """Return the annotated delay of an actuator; empty without one."""
+    values = kept(joint, name, 2)
+    return {} if values is None else {"delay": float(values[0]), "delay_samples": int(values[1])}
 
 
 def _bounds(joint: Usd.Prim, name: str) -> tuple[float, float]:

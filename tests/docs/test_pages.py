@@ -185,6 +185,8 @@ def test_cluster(monkeypatch, tmp_path, capsys) -> None:
 def test_actuators(monkeypatch, tmp_path) -> None:
     names = run("actuators.md", tmp_path, monkeypatch)
     assert names["model"].nu == 3
+    ends = names["swung"].q.numpy()[-1, :, 0]
+    assert len(np.unique(ends)) == 8  # each world has its own delay
     assert names["bent"].q.numpy()[0, 0] < -0.1  # the elbow flexes, up
     act = names["trajectory"].act.numpy()[:, 0, 0]
     np.testing.assert_allclose(act, 0.5 - 0.3 * np.exp(-np.arange(241) / 240 / 0.05), atol=1e-5)

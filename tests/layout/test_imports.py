@@ -72,6 +72,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "solver": ("constraints", "dynamics"),
     "activation": ("checkpoint", "constraints"),
     "muscles": ("constraints",),
+    "delays": ("constraints",),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
     "stops": ("collision.field", "kinematics"),

@@ -135,8 +135,8 @@ def _add_keyframes(root: ET.Element, model: Model, start: np.ndarray, losses: Lo
         if model.q0[model.joint_q_start[link] :][:3].any()
     ]
     if turned or followers:
-        name = free_name("initial", taken)
-        _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, model.na)))
+        name, num_states = free_name("initial", taken), int((model.actuator_state >= 0).sum())
+        _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, num_states)))
         losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
 
 
@@ -153,5 +153,5 @@ def _add_key(
     key = ET.SubElement(keyframes, "key", name=name, qpos=numbers(qpos), qvel=numbers(qvel))
     if model.nu:
         key.set("ctrl", numbers(control))
-    if model.na:
+    if len(act):
         key.set("act", numbers(act))

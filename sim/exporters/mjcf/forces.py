@@ -87,6 +87,10 @@ def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
             _add_muscle(element, model, index)
         elif tag == "general":
             _add_law(element, model, index, factor)
+        if model.delay_samples[index]:
+            element.set("nsample", str(int(model.delay_samples[index])))
+            element.set("delay", number(float(model.parameters["actuator_delay"][index])))
+            element.set("interp", "linear")
         if limit == 0.0:
             raise ModelError(
                 f"actuator '{name}': its range of forces is empty, which MuJoCo rejects; set force "

@@ -406,7 +406,7 @@ def channel_names(model: Model, channel: str) -> tuple[str, ...]:
     if channel == "control":
         return tuple(model.actuator_names)
     if channel == "act":
-        return tuple(name for name, k in zip(model.actuator_names, model.actuator_state, strict=True) if k >= 0)
+        return model.act_names
     if channel != "q" or model.nq == model.nv:
         return dof_names(model)
     names: list[str] = []

@@ -9,7 +9,7 @@ from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.tree import joint_type
-from sim.model.builder.properties import ACTUATOR_FIELDS, in_groups
+from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.muscles import Muscle
@@ -170,8 +170,6 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
     if transmission == "mjTRN_BODY" and model.body_weldid[driven] == 0:
         raise NoForceLawError("which acts on a static body")
     _dynamics(reader, actuator)
-    if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
-        raise NoForceLawError("which has a delay; delay its input instead")
     if model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_MUSCLE:
         return _muscle(reader, actuator)
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
@@ -253,6 +251,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     options["muscle"] = law.muscle
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
+    options["delay"] = _delay(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
         options = in_groups(ACTUATOR_FIELDS, options)
         return builder.add_actuator(kind=ACTUATOR_KIND_NAMES[law.kind], name=name, **driven, **options)
@@ -291,6 +290,31 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
         unbounded = lower <= -MUJOCO_INFINITY, upper >= MUJOCO_INFINITY
         found["act_range"] = (-np.inf if unbounded[0] else lower), (np.inf if unbounded[1] else upper)
     return found
+
+
+# MuJoCo's kinds of interpolation between past inputs.
+HOLD, CUBIC = 0, 2
+
+
+def _delay(reader: Reader, actuator: int) -> Delay | None:
+    """Return the delay of an actuator's input; note a difference from MuJoCo's in the reader.
+
+    MuJoCo knows the inputs of past steps only, so that its delays last at least a step. If it holds them, a delay lasts
+    until the next step.
+    """
+    file, step = reader.file, float(reader.file.model.opt.timestep)
+    delay = float(file.array("actuator_delay", np.zeros(actuator + 1))[actuator])
+    if delay <= 0.0:
+        return None
+    samples, kind = (int(number) for number in file.array("actuator_history", np.zeros((actuator + 1, 2)))[actuator])
+    delay = min(max(delay, step), samples * step)
+    if kind == HOLD:
+        delay = min(float(np.ceil(delay / step - 1e-9)), samples) * step
+    elif kind == CUBIC and abs(delay / step - round(delay / step)) > 1e-9:
+        reader.notes.append(
+            f"{file.label('actuator', actuator)}: its past inputs are interpolated linearly, not cubically"
+        )
+    return Delay(delay, samples)
 
 
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:

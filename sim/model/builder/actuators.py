@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
-from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, Gains
+from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, Delay, Gains
 from sim.model.checks import number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.muscles import Muscle
@@ -35,6 +35,7 @@ class Actuators(WorldSpec):
         gains: Gains = NO_GAINS,
         activation: Activation = NO_ACTIVATION,
         muscle: Muscle | None = None,
+        delay: Delay | None = None,
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
@@ -61,7 +62,8 @@ class Actuators(WorldSpec):
         A "muscle" pulls with a force that depends on its activation, length and velocity, also those at the beginning
         of the step; it acts on a joint or a tendon.
 
-        With an activation the actuator has a state w, part of :attr:`sim.State.act`, which replaces u in F.
+        With an activation the actuator has a state w, part of :attr:`sim.State.act`, which replaces u in F. With a
+        delay it has as many states as it remembers inputs, after all others.
 
         Args:
             joint: name of a joint that was added before.
@@ -77,6 +79,7 @@ class Actuators(WorldSpec):
             gains: kp, kd and the other gains of the law; see :class:`sim.Gains` for those of each kind.
             activation: dynamics of the actuator's state, see :class:`sim.Activation`. Default: no state.
             muscle: properties of a "muscle".
+            delay: delay of the input, see :class:`sim.Delay`. Default: none.
             force_limit: maximum magnitude of F [N m or N], or minimum and maximum of F; ``numpy.inf`` for no limit.
                 Default: the joint's ``effort`` (in a URDF file, that of its limit) divided by the gear; no limit on a
                 tendon.
@@ -98,6 +101,7 @@ class Actuators(WorldSpec):
         require_names(where, kind=kind, **given)
         require_type(f"{where}: gains", gains, Gains, "a sim.Gains")
         require_type(f"{where}: activation", activation, Activation, "a sim.Activation")
+        require_type(f"{where}: delay", delay, (Delay, type(None)), "a sim.Delay")
         require_type(f"{where}: muscle", muscle, (Muscle, type(None)), "a sim.Muscle")
         axes = [
             finite(f"{where}: {label}", axis, (3,))
@@ -137,6 +141,8 @@ class Actuators(WorldSpec):
             fall_time=activation.fall_time,
             smoothing=activation.smoothing,
             muscle=muscle,
+            delay=delay.time if delay else 0.0,
+            delay_samples=delay.samples if delay else 0,
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec

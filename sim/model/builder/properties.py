@@ -331,6 +331,37 @@ class Activation:
         object.__setattr__(self, "range", (lower, upper))
 
 
+@dataclass(frozen=True)
+class Delay:
+    """Delay of an actuator's input, see :meth:`sim.ModelBuilder.add_actuator`.
+
+    The delay is also a parameter of the model, ``actuator_delay``, shared or per world, with a gradient.
+
+    Attributes:
+        time: delay [s].
+        samples: number of past inputs that the actuator remembers: the largest delay in time steps, at least 1.
+
+    Raises:
+        ModelError: for a time that is negative or not finite, and samples that aren't a positive whole number.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.01, 0.01))
+        >>> _ = scene.add_joint("elbow", "revolute", child="arm")
+        >>> scene.add_actuator("elbow", gains=sim.Gains(), delay=sim.Delay(0.012, samples=4))
+        'elbow'
+    """
+
+    time: float
+    samples: int
+
+    def __post_init__(self) -> None:
+        _set_not_negative(self, "Delay", "time")
+        if not is_whole(self.samples, 1):
+            raise ModelError(f"Delay: samples is {self.samples}; it must be a whole number, at least 1")
+
+
 # Kinds of activation with time constants.
 MUSCLES = ("muscle",)
 TIMED = ("filter", "filterexact", *MUSCLES)

@@ -156,6 +156,7 @@ def _model(
         ),
         actuator_dynamics=np.array([actuator.dynamics for actuator in actuators], dtype=np.int32),
         actuator_early=np.array([actuator.act_early for actuator in actuators], dtype=np.int32),
+        delay_samples=np.array([actuator.delay_samples for actuator in actuators], dtype=np.int32),
         parameters={
             **collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b),
             **of_tendons,

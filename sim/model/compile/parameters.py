@@ -57,7 +57,8 @@ def collect_parameters(
         "gravity": finite("gravity", world.gravity, (3,)),
         **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
-        **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
+        **(_of_actuator_states(actuators) if any(map(_prepares_input, actuators)) else {}),
+        **_of_delays(actuators),
         **(_of_muscles(actuators) if any(actuator.muscle for actuator in actuators) else {}),
     }
 
@@ -156,6 +157,18 @@ def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
         "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
         "actuator_act_upper": np.array([actuator.act_range[1] for actuator in actuators]),
     }
+
+
+def _prepares_input(actuator: ActuatorSpec) -> bool:
+    """Return whether something stands between an actuator's input and its force law."""
+    return bool(actuator.dynamics or actuator.delay_samples or actuator.muscle)
+
+
+def _of_delays(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    """Return the delays, if an actuator has one."""
+    if not any(actuator.delay_samples for actuator in actuators):
+        return {}
+    return {"actuator_delay": np.array([actuator.delay for actuator in actuators])}
 
 
 def _of_muscles(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:

@@ -36,6 +36,7 @@ POSITIVE_IF_USED = {
 # Reasons why an actuator doesn't use a parameter. Gains depend on its kind.
 UNUSED_BECAUSE = {
     "actuator_time_constant": ", which is no filter",
+    "actuator_delay": ", which remembers no inputs; give it a sim.Delay",
     **dict.fromkeys(("actuator_fall_time", "actuator_smoothing"), ", whose state isn't that of a muscle"),
     **dict.fromkeys(MUSCLE_PARAMETERS.values(), ", which is no muscle"),
     **dict.fromkeys(("actuator_force_axis", "actuator_torque_axis"), ", which acts on no frame"),
@@ -105,7 +106,7 @@ class ConsistencyChecks:
         dt: time step [s].
 
     Raises:
-        ModelError: for hard limits of the model without a feasible range.
+        ModelError: for hard limits of the model without a feasible range, and delays longer than samples.
     """
 
     def __init__(self, model: Model, by_mujoco: bool, dt: float):
@@ -114,7 +115,9 @@ class ConsistencyChecks:
         self.dt = 0.0 if by_mujoco else dt
         self._least_scales = least_scales(model.parameters["inertia"])
         self._regular: set[bytes] = set()
+        self._step = dt
         self._require_room(model.parameters, slack=0.0)
+        self._require_samples(model.parameters)
 
     def __call__(self, names: Collection[str], values: Mapping[str, np.ndarray]) -> None:
         """Check new values.
@@ -137,6 +140,8 @@ class ConsistencyChecks:
                     )
         if not ROOM.isdisjoint(names):
             self._require_room(values, slack=TOLERANCE)
+        if "actuator_delay" in names:
+            self._require_samples(values)
         if "inertia" in names:
             wrong = ~is_semidefinite(values["inertia"], self._least_scales) & np.isfinite(self._least_scales)
             if wrong.any():
@@ -167,6 +172,18 @@ class ConsistencyChecks:
                 "limit_stiffness, or choose sim.MujocoContact".format(
                     self.model.joint_names[self.model.dof_link[index[-1]]], *limits
                 )
+            )
+
+    def _require_samples(self, values: Mapping[str, np.ndarray]) -> None:
+        """Raise ModelError for a delay that is longer than the inputs that an actuator remembers."""
+        delays = np.atleast_2d(values.get("actuator_delay", np.zeros(self.model.nu)))
+        late = delays > (self.model.delay_samples + TOLERANCE) * self._step
+        if late.any():
+            index = tuple(int(k) for k in np.argwhere(late)[0])
+            name, count = self.model.actuator_names[index[-1]], int(self.model.delay_samples[index[-1]])
+            raise ModelError(
+                f"actuator '{name}': its delay is {delays[index]:.6g} s, but its samples={count} hold only "
+                f"{count * self._step:.6g} s of steps of {self._step:g} s; give sim.Delay more samples"
             )
 
     def _require_regular(self, values: Mapping[str, np.ndarray]) -> None:

@@ -13,6 +13,7 @@ from sim.arrays.critical_sections import interruptible
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.device_values import DeviceValue
 from sim.dynamics.differentiable_op import paused_tape
+from sim.errors import ModelError
 from sim.model.parameters import as_rows, number_of_dims
 from sim.simulation.engine.memory import made_in_memory
 from sim.simulation.engine.parameters import Parameters, Value
@@ -54,6 +55,12 @@ def make_shards(settings: Settings, parameters: Parameters) -> list[Shard]:
         law = MujocoLaw(model, collision)
     if s.integrator in ("implicit", "implicitfast"):
         require_explicit_tendons(model, values, s.integrator)
+    if s.integrator == "rk4" and model.delay_samples.any():
+        name = model.actuator_names[int(np.argmax(model.delay_samples))]
+        raise ModelError(
+            f"Simulator: integrator='rk4' doesn't support delays, such as that of actuator '{name}'; choose another "
+            "integrator"
+        )
     if s.integrator == "midpoint":
         require_light_tendons(model, values)
 

@@ -10,6 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.model.model import Model
 from sim.model.muscles import MUSCLE_PARAMETERS
 from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
+from warp_kernels.delays import delay_kernels
 from warp_kernels.muscles import NO_MUSCLE, ON_JOINT, ON_TENDON, muscle_kernels, muscle_structs
 from warp_kernels.types import MUSCLE, MUSCLE_FILTER
 
@@ -24,6 +25,7 @@ class Activations:
         act, act_next: states before and after the step [num_worlds, na].
         act_rate: rates of the states [num_worlds, na].
         given_control: inputs as given [num_worlds, nu]; ``control`` of the step is the input of the force laws.
+        delayed_control: inputs after their delays [num_worlds, nu].
         excitation: inputs of muscles and of the force laws of other actuators [num_worlds, nu].
         unbounded: bounds of the inputs of the force laws [1, nu]: infinite, because inputs are clamped before.
     """
@@ -38,9 +40,15 @@ class Activations:
         self.act, self.act_next, self.act_rate = (
             zeros((self._num_worlds, self.na), self._scalar, self._device) for _ in range(3)
         )
+        self._has_states = bool((model.actuator_state >= 0).any())
         self._find_muscles(model)
+        self._delays = bool(model.delay_samples.any())
+        self.delay_samples, self.delay_state = (
+            self._integers(each if self._delays else np.zeros(0)) for each in (model.delay_samples, model.delay_state)
+        )
         self._active = bool(self.na) or self._has_muscles
         self.given_control = wp.zeros_like(control) if self._active else control
+        self.delayed_control = wp.zeros_like(control) if self._delays else self.given_control
         self.excitation = wp.zeros_like(control) if self._has_muscles else control
         self.unbounded = {}
         if self._active:
@@ -62,6 +70,7 @@ class Activations:
         """Return the arrays whose gradients kernels add to."""
         states = [self.act, self.act_rate] if self.na else []
         inputs = [self.given_control] if self._active else []
+        inputs += [self.delayed_control] if self._delays else []
         return [*states, *inputs, *([self.excitation] if self._has_muscles else [])]
 
     def load(self, step: "Workspace") -> None:
@@ -81,10 +90,13 @@ class Activations:
         if not self._active:
             return
         kernels, dim = activation_kernels(self._scalar), (self._nu, self._num_worlds)
-        self._launch(step, kernels.activation_rates, dim, control=self.excitation)
+        if self._delays:
+            self._launch(step, delay_kernels(self._scalar).delay_inputs, dim)
+        u = self.delayed_control
+        self._launch(step, kernels.activation_rates, dim, given_control=u, control=self.excitation)
         if self._muscle_states:
-            self._launch(step, muscle_kernels(self._scalar).muscle_rates, dim)
-        if self.na:
+            self._launch(step, muscle_kernels(self._scalar).muscle_rates, dim, given_control=u)
+        if self._has_states:
             self._launch(step, kernels.activate, dim, control=self.excitation)
         if self._has_muscles:
             self._launch(step, muscle_kernels(self._scalar).pull_joints, dim, muscles=_muscles(step))
