@@ -272,9 +272,9 @@ NOTES = {
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
         "on a free joint",
     ),
-    "muscle": (
-        {"after": '<actuator><muscle joint="j" lengthrange="0 1"/></actuator>'},
-        r"\(dyntype muscle\)",
+    "dynamics of a callback": (
+        {"after": '<actuator><general joint="j" dyntype="user"/></actuator>'},
+        r"\(dyntype user\)",
     ),
     "gain": (
         {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 3 0"/></actuator>'},

@@ -226,8 +226,8 @@ def test_rays_meet_what_only_other_groups_show(write):
 
 def test_elements_that_are_included_have_no_line(tmp_path):
     body = '<body><joint name="h" axis="0 1 0"/><geom size="1"/></body>'
-    muscle = '<actuator><muscle name="m" joint="h" lengthrange="-1 1"/></actuator>'
-    (tmp_path / "part.xml").write_text(f"<mujoco>{muscle}</mujoco>")
+    unknown = '<actuator><general name="m" joint="h" dyntype="user"/></actuator>'
+    (tmp_path / "part.xml").write_text(f"<mujoco>{unknown}</mujoco>")
     (tmp_path / "whole.xml").write_text(f'<mujoco><worldbody>{body}</worldbody><include file="part.xml"/></mujoco>')
     with pytest.warns(sim.MJCFWarning, match="ignored: actuator 'm', "):
         sim.load(tmp_path / "whole.xml")

@@ -20,7 +20,7 @@ WITH_WARNINGS = {
     ".sdf": "<sdf version='1.10'><model name='m'><link name='a'/><plugin/></model></sdf>",
     ".xml": """<mujoco>
     <worldbody><body name='a'><joint name='j'/><geom size='1'/></body></worldbody>
-    <actuator><muscle joint='j' lengthrange='0 1'/></actuator>
+    <actuator><general joint='j' dyntype='user'/></actuator>
 </mujoco>""",
     ".usda": """#usda 1.0
 def Cube "box" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {
