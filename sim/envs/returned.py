@@ -57,6 +57,8 @@ def require_state(said: str, state: TaskState, count: int, model: Model) -> None
     if state.steps.shape != (count,):
         raise ModelError(f"{said} steps {tuple(state.steps.shape)}; expected ({count},)")
     for name, value in state.data.items():
+        if name in (*given, "steps"):
+            raise ModelError(f"{said} data '{name}', which is the name of a part of every state; choose another")
         if value.shape[:1] != (count,):
             raise ModelError(f"{said} data '{name}' {tuple(value.shape)}; expected ({count}, ...)")
 

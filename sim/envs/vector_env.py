@@ -469,7 +469,10 @@ class VectorEnv:
                 name: known[name].index_copy(0, rows, value) if name in known else value
                 for name, value in parameters.items()
             }
-            self._set_parameters()
+            try:
+                self._set_parameters()
+            except ModelError as error:
+                raise ModelError(f"{type(self.task).__name__}.randomise: {error}") from None
         self._state = replace(self._state, parameters=self._random_parameters, generator=self.generator)
 
     def _first(self, new: NewEpisodes, parameters: Mapping[str, torch.Tensor]) -> TaskState:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import sim
+import sim.envs
 from sim.usd import write_usd
 
 ROOT = Path(__file__).parents[2]
@@ -348,3 +350,40 @@ def test_what_pages_name_exists() -> None:
                 missing.append((page.name, name))
     assert len(pages) > 30
     assert missing == []
+
+
+def test_a_walking_robot_with_all_managers(monkeypatch) -> None:
+    """The task of the page about Isaac Lab: what it remembers and what its log says, recomputed from the outside."""
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs/tutorials/from-isaac-lab-and-newton.md").read_text(encoding="utf-8")
+    (program,) = (
+        code for code in re.findall(r"```{code-cell} python\n(.*?)```", page, re.DOTALL) if "class Walk" in code
+    )
+    names: dict = {"sim": sim, "torch": torch}
+    exec(program, names)
+    names["Walk"].max_episode_length = 30
+    env = sim.envs.VectorEnv(names["Walk"](), 8, device="cpu", seed=0)
+    observation, _ = env.reset()
+    level, air, logged = torch.zeros(8), torch.zeros(8, 4), 0
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(70):
+        before = env.state.data
+        action = 2.0 * torch.rand(8, 12, generator=generator) - 1.0
+        observation, _, terminated, truncated, info = env.step(action)
+        ended = terminated | truncated
+        force = torch.stack([env.state.readings[foot] for foot in names["FEET"]], dim=1)
+        air = torch.where(force[..., 2] > 1.0, 0.0, air + env.step_dt).masked_fill(ended[:, None], 0.0)
+        level = torch.where(ended, level + torch.where(truncated, 1.0, -1.0), level).clamp(0.0, 3.0)
+        assert torch.equal(env.state.data["air"], air)
+        assert torch.equal(env.state.data["level"], level)
+        assert torch.equal(env.state.data["actions"][~ended, -1], action[~ended])
+        assert torch.equal(env.state.data["delay"][~ended], before["delay"][~ended])
+        assert torch.equal(observation["critic"][:, 48:60], 0.01 * force.flatten(1))
+        if ended.any():
+            logged += sum(int(count) for name, count in info["log"].items() if name.startswith("end/"))
+            logged -= int(ended.sum())
+            assert set(info["log"]) >= {"reward/velocity", "reward/air", "end/fallen"}
+    assert logged == 0
+    assert level.max() == 2.0
+    assert air.max() > 0.0
+    assert set(env.state.data["delay"].tolist()) == {0, 1, 2}

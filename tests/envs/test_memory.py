@@ -95,6 +95,9 @@ class Quiet(Pressed):
     quiet, max_episode_length = True, 20
 
 
+STILL = torch.zeros(1, 7, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.float64)
+
+
 def pressed(task: Task | None = None, **options) -> VectorEnv:
     env = VectorEnv(task or Pressed(), WORLDS, device="cpu", seed=1, **options)
     env.reset()
@@ -331,6 +334,7 @@ def test_a_clipped_adjoint_includes_memory_and_readings():
         ("terminated", lambda *_: {}, ["terminated", "no masks"]),
         ("begin", lambda *_: None, ["begin", "NoneType", "TaskState"]),
         ("begin", lambda task, new: Task.begin(task, new), ["Wrong", "sample_state", "begin"]),
+        ("begin", lambda task, new: task.episodes(*STILL, {"qd": STILL[1]}), ["Wrong.begin", "'qd'", "data"]),
         ("sensors", ("box/geometry", "tilt"), ["Wrong.sensors", "'tilt'", "felt", "ground"]),
     ],
 )

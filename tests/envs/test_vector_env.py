@@ -150,6 +150,7 @@ def column(values: torch.Tensor) -> torch.Tensor:
             lambda task, n, generator: {"mass": torch.ones(1)},
             r"returned for 'mass' has shape \(1,\); expected \(4,\)",
         ),
+        ("randomise", lambda task, n, generator: {"masss": torch.ones(n, 1)}, "unknown parameter 'masss'"),
         ("randomise", lambda task, n, generator: None, "returned is a NoneType; it must be a dictionary"),
         (
             "randomise",
