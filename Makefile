@@ -64,7 +64,7 @@ lowest:
 	$(MAKE) VENV=$(VENV)-lowest $(VENV)-lowest/bin/python
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct $(UV_FLAGS) \
-		-e ".[plot,video,mjcf,decompose,cma,rl,view,rosbag,test,peers]" "tensorboard>=2.18"
+		-e ".[plot,video,mjcf,decompose,cma,rl,learn,view,rosbag,test,peers]"
 	$(VENV)-lowest/bin/python -m pytest --quick -W ignore::DeprecationWarning $(ARGS)
 
 # On the CPU, but launched as on a GPU: see tests/rehearsal.py.
@@ -153,7 +153,7 @@ $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Backswing with its test tools and peers into $(VENV) (some minutes the first time)"
-	$(INSTALL) -e ".[plot,video,view,rosbag,test,peers]"
+	$(INSTALL) -e ".[plot,video,learn,view,rosbag,test,peers]"
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test

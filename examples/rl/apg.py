@@ -8,8 +8,8 @@ return is at most n² / 2 for n links.
     python -m examples.rl.apg Pendulum-3 --minutes 10
     python -m examples.rl.apg Pendulum-3 --substeps 1      # the paper's time step
 
-Files: curve.png, the mean return over the environment steps; apg.npz with these figures; policy.pt, the network with
-its options; policy.gif, an animation of the policy.
+Files: curve.png, the mean return over the environment steps; training.npz with these figures; policy.pt, the
+network with its options; policy.gif, an animation of the policy.
 """
 
 import math

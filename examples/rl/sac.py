@@ -7,8 +7,8 @@
     python -m examples.rl.sac Pendulum-2 --enhance jacobian --minutes 10
     python -m examples.rl.sac Pendulum-1 --extras 9
 
-Files: curve.png, the return of episodes over the environment steps; sac.npz with these figures; policy.pt, the network
-with its options; policy.gif, an animation of the policy.
+Files: curve.png, the return of episodes over the environment steps; training.npz with these figures; policy.pt, the
+network with its options; policy.gif, an animation of the policy.
 """
 
 from examples.options import command, parse_example

@@ -7,8 +7,8 @@ propagated through the simulator to the policy (Xu et al., ICLR 2022).
     python -m examples.rl.shac Ant --minutes 10
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant      # several processes, see sim.learn.processes
 
-Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
-with its options, for `python -m examples.rl.transfer`; policy.gif, an animation of the policy.
+Files: curve.png, the return of episodes over the environment steps; training.npz with these figures; policy.pt, the
+network with its options, for `python -m examples.rl.transfer`; policy.gif, an animation of the policy.
 """
 
 import math

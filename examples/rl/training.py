@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from examples.options import example_parser, make_folder
-from examples.outputs import BLUE, plot, write_arrays
-from sim.envs import TASKS, make_task
-from sim.learn import Learner, Training, evaluate, make_learner, processes, run, save_policy, write_animation
-from sim.progress import Progress
+from examples.outputs import BLUE, plot
+from sim.envs import TASKS, Task, make_task
+from sim.learn import Evaluation, Training, train, write_animation
 
 
 def training_parser(description: str | None, *, task: str, out: str, iterations: int) -> argparse.ArgumentParser:
@@ -27,56 +26,37 @@ def training_parser(description: str | None, *, task: str, out: str, iterations:
 
 
 def run_training(options: argparse.Namespace, algorithm: str, pendulum: Mapping[str, Any], **chosen: Any) -> None:
-    """Train a policy, in one or several processes, and write the results.
+    """Train a policy by :func:`sim.learn.train`, and add a curve and an animation.
 
     Args:
         options: the command line.
         algorithm: name of the algorithm.
         pendulum: options of the task that only pendulums have.
-        **chosen: settings of :func:`sim.learn.make_learner`.
+        **chosen: settings of the algorithm.
     """
     make_folder(options.out)
-    options.device = processes.join(options.device)
-    first = processes.number() == 0
     task: dict[str, Any] = dict(pendulum) if options.task.startswith("Pendulum") else {}
     task |= {name: value for name in ("law", "integrator") if (value := getattr(options, name)) is not None}
-    problem = {name: getattr(options, name) for name in ("task", "seed", "iterations")}
-    problem |= {**task, **{name: str(value) for name, value in chosen.items()}}
-    with Progress(options.out / "interrupted.npz" if first else None, problem, options.restart) as kept:
-        learner = make_learner(
-            make_task(options.task, **task), algorithm, iterations=options.iterations, seed=options.seed,
-            device=options.device, **chosen,
-        )  # fmt: skip
-        training = run(learner, seconds=60.0 * options.minutes, kept=kept)
-        if first:
-            write_training(options, algorithm, learner, training, task)
-
-
-def write_training(
-    options: argparse.Namespace, name: str, learner: Learner, training: Training, task_options: Mapping[str, Any]
-) -> None:
-    """Evaluate the policy, write all files, and print the results."""
-    found = evaluate(learner.result, make_task(options.task, **task_options), device=options.device)
-    write_arrays(
-        options.out / f"{name}.npz", steps=training.steps, seconds=training.seconds, evaluated=found.returns,
-        lengths=found.lengths, **training.figures,
+    training = train(
+        options.task, algorithm, iterations=options.iterations, minutes=options.minutes, seed=options.seed,
+        device=options.device, folder=options.out, restart=options.restart, task_options=task, **chosen,
     )  # fmt: skip
-    save_policy(options.out / "policy.pt", learner.result, options.task, task_options)
+    if training.evaluation is not None:  # in the first process
+        write_training(options, training, training.evaluation, make_task(options.task, **task))
+
+
+def write_training(options: argparse.Namespace, training: Training, found: Evaluation, task: Task) -> None:
+    """Write the curve and the animation, and print the results."""
     with plot(options.out / "curve.png") as (axes,):
         there = np.isfinite(training.figures["return"])
         axes.plot(training.steps[there], training.figures["return"][there], color=BLUE, marker=".")
         axes.set_xlabel("environment steps")
         axes.set_ylabel("return, mean of the last episodes")
         axes.set_title(f"{options.task}, seed {options.seed}")
-    written = ["curve.png", f"{name}.npz", "policy.pt"]
+    written = ["curve.png", "training.npz", "policy.pt"]
     if not options.no_render:
-        model, step_dt = learner.env.simulator.model, learner.env.step_dt
-        size = (options.size[0], options.size[1])
-        write_animation(options.out / "policy.gif", model, found.q, step_dt, size=size, device=options.device)
+        size, file = (options.size[0], options.size[1]), options.out / "policy.gif"
+        write_animation(file, task.model(), found.q, task.step_dt, size=size, device=options.device)
         written.append("policy.gif")
-    returns = found.returns
-    spread = f"{returns.mean():.4g} ± {returns.std():.2g} over {len(returns)} episodes without randomness"
-    spent = training.seconds[-1] if len(training.seconds) else 0.0
-    taken = training.steps[-1] if len(training.steps) else 0
-    print(f"return {spread}, after {taken} environment steps in {spent:.0f} s")
+    print(f"{found}, after {training.steps[-1]} environment steps in {training.seconds[-1]:.0f} s")
     print(f"wrote {', '.join(written)} to {options.out}")

@@ -19,6 +19,7 @@ COMMANDS = {
     "render": "draw a picture or an animation of a file",
     "view": "show a file and its motion in the browser",
     "simulate": "simulate a file and write the states",
+    "train": "train a policy on a task, by its name or from a Python file",
     "warmup": "compile kernels ahead of time, so that the first run starts faster",
 }
 EXAMPLES = """examples:
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   backswing render ant.xml --seconds 2 --out clip.gif
   backswing render scene.usdc --out clip.mp4
   backswing view robot.urdf --ground
+  backswing train my_task.py:MyTask --algorithm ppo
   backswing warmup robot.urdf --gradients
 
 Supported files: URDF (.urdf), MJCF (.xml, extra [mjcf]), SDF (.sdf, .world), USD (.usd, .usda, .usdc, .usdz).

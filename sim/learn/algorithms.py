@@ -13,6 +13,7 @@ from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.apg import Apg, ApgSettings
 from sim.learn.learner import Learner
+from sim.learn.ppo import Ppo, PpoSettings
 from sim.learn.sac import Sac, SacSettings
 from sim.learn.shac import Shac, ShacSettings
 from sim.simulation.options import MujocoContact
@@ -35,6 +36,7 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS = {
+    "ppo": Algorithm(Ppo, PpoSettings, 64, False),
     "shac": Algorithm(Shac, ShacSettings, 64, True),
     "apg": Algorithm(Apg, ApgSettings, 16, True),
     "sac": Algorithm(Sac, SacSettings, 16, False),

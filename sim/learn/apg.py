@@ -15,7 +15,7 @@ import torch
 from sim.envs import VectorEnv
 from sim.errors import ModelError
 from sim.learn import processes
-from sim.learn.learner import Learner, seeded
+from sim.learn.learner import Learner, Watched, group, seeded
 from sim.learn.networks import Policy
 
 NORM = 1.0  # maximum norm of the policy's gradient
@@ -60,8 +60,8 @@ class Apg(Learner):
         >>> import sim.learn
         >>> env = sim.envs.make("Pendulum-1", num_envs=4, device="cpu", differentiable=True, substeps=1)
         >>> learner = sim.learn.Apg(env, sim.learn.ApgSettings(rate=1e-3), iterations=1)
-        >>> sorted(learner.iterate())
-        ['gradient_norm', 'lost', 'return']
+        >>> learner.iterate()["lost"]
+        0.0
     """
 
     numbers: ClassVar[tuple[str, ...]] = (*Learner.numbers, "best_return")
@@ -93,17 +93,18 @@ class Apg(Learner):
         gradient, and their observations are ignored. An iteration with one doesn't count as the best.
 
         Returns:
-            The mean return of the episodes that weren't lost, the norm of the gradient, and the fraction of lost ones.
+            The mean return of the episodes that weren't lost, the norm of the policy's gradient before it is clipped,
+            the fraction of lost ones, and the figures of :class:`sim.learn.learner.Watched`.
         """
         progress = self.iteration / max(self.iterations, 1)
         share = 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0))) * min((self.iteration + 1) / WARM_UP, 1.0)
         self.optimiser.param_groups[0]["lr"] = share * self.settings.rate
         self.policy.log_deviation.fill_(math.log(max(share, 1e-3) * self.settings.deviation))
         before = copy.deepcopy(self.policy.state_dict())
-        returns, lost, observations = self._play()
+        returns, lost, observations, watched = self._play()
         self.optimiser.zero_grad()
         (-returns.mean()).backward()
-        processes.average_gradients(self.policy)
+        processes.average_gradients(self.policy.parameters())
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), NORM)
         mean_lost = processes.mean_over_processes(float(lost.double().mean()))
         total = processes.mean_over_processes(float(returns.detach().mean()))
@@ -116,27 +117,26 @@ class Apg(Learner):
         if mean_lost == 0.0:
             self.policy.normaliser.update(processes.of_all_processes(observations))
         self.iteration += 1
-        return {"return": mean, "gradient_norm": float(norm), "lost": mean_lost}
+        return {"return": mean, "gradient_norm": float(norm), "lost": mean_lost, **watched.figures()}
 
-    def _play(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Play whole episodes; return their returns [num_envs] (0 if lost), the mask of lost ones, and the
-        observations.
+    def _play(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Watched]:
+        """Play whole episodes; return their returns [num_envs] (0 if lost), the mask of lost ones, the observations,
+        and the gradients in the actions.
         """
-        observation, _ = self.env.reset()
+        self.begin()
+        watched = Watched(self.env.num_envs)
         total = torch.zeros(self.env.num_envs, dtype=self.env.dtype, device=self.env.device)
         lost = torch.zeros_like(total, dtype=torch.bool)
         seen = []
         for step in range(1, self.env.max_episode_length + 1):
-            seen.append(observation.detach())
-            observation, reward, terminated, truncated, info = self.env.step(
-                self.policy.sample(observation, self.generator)
-            )
-            total = total + reward
-            lost = lost | info["not_finite"]
-            early = terminated | (truncated & (step < self.env.max_episode_length))
-            if bool((early & ~lost).any()):
+            before = group(self.observation, "policy")
+            seen.append(before.detach())
+            found = self.step(watched.action(self.policy.sample(before, self.generator)))
+            total = total + found.reward
+            lost = lost | found.lost
+            if bool((found.ended & ~lost).any()) and step < self.env.max_episode_length:
                 raise ModelError(f"an episode ended after {step} steps; apg needs episodes of one length: use shac")
-        return total.masked_fill(lost, 0.0), lost, torch.stack(seen)
+        return total.masked_fill(lost, 0.0), lost, torch.stack(seen), watched
 
     def parts(self) -> dict[str, Any]:
         """Return networks and optimiser."""

@@ -56,6 +56,10 @@ class Evaluation:
     observation: np.ndarray
     q: np.ndarray
 
+    def __str__(self) -> str:
+        mean, deviation = self.returns.mean(), self.returns.std()
+        return f"return {mean:.4g} ± {deviation:.2g} over {len(self.returns)} episodes without randomness"
+
 
 @torch.no_grad()
 def evaluate(

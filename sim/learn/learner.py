@@ -4,14 +4,71 @@ import contextlib
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
 from sim.learn.networks import Policy
+
+# Observations of all environments [num_envs, ...]: a tensor, or groups by name.
+Observation: TypeAlias = Any
+
+
+class Step(NamedTuple):
+    """Result of a step of the environments.
+
+    Attributes:
+        reward: reward [num_envs]; zero where it or the observation isn't finite.
+        after: observations after the step, before any reset.
+        final: mask of terminal steps: an episode failed, or its time is over and that is final.
+        ended: mask of steps at which an episode ended.
+        lost: mask of episodes that ended because a state, a reward or an observation wasn't finite.
+    """
+
+    reward: torch.Tensor
+    after: Observation
+    final: torch.Tensor
+    ended: torch.Tensor
+    lost: torch.Tensor
+
+
+class Watched:
+    """Gradients of an objective in the actions of each environment.
+
+    A gradient that isn't finite counts as zero, so that one environment doesn't end the training of all others.
+
+    Args:
+        envs: number of environments.
+    """
+
+    def __init__(self, envs: int):
+        self._envs = envs
+        self._squares: list[torch.Tensor] = []
+        self._lost: list[torch.Tensor] = []
+
+    def action(self, action: torch.Tensor) -> torch.Tensor:
+        """Return actions [envs, actions] whose gradient is watched."""
+        action.register_hook(self._note)
+        return action
+
+    def figures(self) -> dict[str, float]:
+        """Return the median and the largest norm of an environment's gradient, and the fraction of environments with
+        one that wasn't finite, after the backward pass; the gradient is that of the environment's own objective.
+        """
+        norms = self._envs * torch.stack(self._squares).sum(dim=0).sqrt()
+        lost = torch.stack(self._lost).any(dim=0).double().mean()
+        found = {"gradient_median": norms.median(), "gradient_maximum": norms.max(), "gradient_lost": lost}
+        return {name: processes.mean_over_processes(float(value)) for name, value in found.items()}
+
+    def _note(self, gradient: torch.Tensor) -> torch.Tensor:
+        good = gradient.isfinite().all(dim=1)
+        gradient = gradient.masked_fill(~good[:, None], 0.0)
+        self._squares.append(gradient.square().sum(dim=1))
+        self._lost.append(~good)
+        return gradient
 
 
 class Learner(ABC):
@@ -25,6 +82,7 @@ class Learner(ABC):
     Attributes:
         policy: the policy.
         iteration: number of iterations so far.
+        observation: present observations, without history.
         last_episodes: return and length of the last episodes that ended, the newest last.
 
     Example:
@@ -36,14 +94,20 @@ class Learner(ABC):
     """
 
     policy: Policy
-    numbers: ClassVar[tuple[str, ...]] = ("iteration", "last_episodes")  # attributes that a checkpoint stores
+    numbers: ClassVar[tuple[str, ...]] = (
+        "iteration",
+        "observation",
+        "last_episodes",
+    )  # attributes that a checkpoint stores
 
     def __init__(self, env: VectorEnv, iterations: float, seed: int):
         self.env, self.iterations, self.seed = env, iterations, seed
         self.generator = torch.Generator(env.device).manual_seed(processes.own_seed(seed) + 1)
         self.iteration = 0
         self.last_episodes: list[list[float]] = []
-        env.reset(seed=processes.own_seed(seed))
+        self._logs: list[tuple[int, dict[str, float]]] = []  # of steps in which episodes ended, and how many did
+        self.observation: Observation
+        self.begin(processes.own_seed(seed))
 
     @property
     @abstractmethod
@@ -57,7 +121,7 @@ class Learner(ABC):
 
     @abstractmethod
     def iterate(self) -> dict[str, float]:
-        """Run one iteration; return figures, always the same ones. Those of episodes are NaN before the first end."""
+        """Run one iteration; return its figures, with "return", the mean of the last episodes (NaN before one ends)."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
@@ -66,6 +130,7 @@ class Learner(ABC):
     def state(self) -> dict[str, Any]:
         """Return everything that determines the further training, for ``torch.save``."""
         parts = {name: part.state_dict() for name, part in self.parts().items()}
+        self.cut()
         numbers = {name: getattr(self, name) for name in self.numbers}
         return {**parts, **numbers, "random": self.generator.get_state(), "env": self.env.get_state()}
 
@@ -79,13 +144,62 @@ class Learner(ABC):
             self.generator.set_state(state["random"])
             self.env.set_state(state["env"])
         else:
-            self.env.reset(seed=processes.own_seed(self.seed) + self.iteration)
+            self.begin(processes.own_seed(self.seed) + self.iteration)
 
-    def note_episodes(self, info: Mapping[str, torch.Tensor], count: int) -> None:
-        """Note return and length of the episodes that ended in a step, and keep the last ``count`` of all."""
-        ended = info["final_mask"]
-        figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
-        self.last_episodes = [*self.last_episodes, *figures.tolist()][-count:]
+    def begin(self, seed: int | None = None) -> None:
+        """Begin new episodes in all environments, with this seed or with the present random numbers."""
+        self.observation = finite(self.env.reset(seed=seed)[0])
+
+    def cut(self) -> None:
+        """Cut the history of states and observations."""
+        self.env.detach()
+        self.observation = each_group(self.observation, torch.Tensor.detach)
+
+    def step(self, action: torch.Tensor) -> Step:
+        """Step all environments, and note the episodes that end.
+
+        A task's reward or observation that isn't finite ends the episode as failed, with a reward of zero and the
+        observation before it. What an environment returns for states that diverge is finite.
+        """
+        before = self.observation
+        self.observation, reward, terminated, truncated, info = self.env.step(action)
+        after = info["final_obs"]
+        bad = ~(reward.isfinite() & finite_rows(after))
+        ended, final = terminated | truncated | bad, self.env.task.is_final(terminated, truncated) | bad
+        if bool(bad.any()):
+            reward, after = reward.masked_fill(bad, 0.0), where_rows(bad, before, after)
+            info["episode_return"] = info["episode_return"].masked_fill(bad, math.nan)
+            begun = bad & ~(terminated | truncated)  # the others have been reset by the environment
+            if bool(begun.any()):
+                self.observation, _ = self.env.reset(options={"reset_mask": begun})
+        if bool(ended.any()):
+            self.observation = finite(self.observation)  # new episodes may begin with others
+            if "log" in info:
+                self._logs.append((int(ended.sum()), {name: float(value) for name, value in info["log"].items()}))
+            figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
+            known = [row for row in figures.tolist() if math.isfinite(row[0])]
+            self.last_episodes = [*self.last_episodes, *known][-self.noted_episodes :]
+        return Step(reward, after, final, ended, bad | info["not_finite"])
+
+    def log_figures(self) -> dict[str, float]:
+        """Return what the task's rewards and ends with names were since the last call, in this process.
+
+        "reward/NAME" is the mean sum of a term over an episode that ended, "end/NAME" the number of ends for a reason.
+        """
+        logs, self._logs = self._logs, []
+        found: dict[str, float] = {}
+        for name in dict.fromkeys(name for _, log in logs for name in log):
+            rows = [(count, log[name]) for count, log in logs if name in log]
+            if name.startswith("end/"):
+                found[name] = sum(value for _, value in rows)
+            else:
+                found[name] = sum(count * value for count, value in rows) / sum(count for count, _ in rows)
+        return found
+
+    @property
+    def noted_episodes(self) -> int:
+        """Number of the last episodes whose return is reported."""
+        return self.env.num_envs
 
     def episode_figures(self) -> dict[str, float]:
         """Return the mean return and length of the last episodes, over all processes."""
@@ -93,6 +207,36 @@ class Learner(ABC):
         return {
             name: processes.mean_over_processes(value) for name, value in zip(("return", "length"), found, strict=True)
         }
+
+
+def group(observation: Observation, name: str) -> torch.Tensor:
+    """Return a group of observations [num_envs, size]; the policy's for a name that the task doesn't have."""
+    if isinstance(observation, torch.Tensor):
+        return observation
+    return observation.get(name, observation["policy"]).flatten(1)
+
+
+def each_group(observation: Observation, function: Callable[..., torch.Tensor], *others: Observation) -> Observation:
+    """Apply a function of tensors to observations, group by group."""
+    if isinstance(observation, torch.Tensor):
+        return function(observation, *others)
+    return {name: function(value, *(other[name] for other in others)) for name, value in observation.items()}
+
+
+def finite(observation: Observation) -> Observation:
+    """Return observations with zeros for those that aren't finite."""
+    return each_group(observation, lambda value: value.nan_to_num(0.0, 0.0, 0.0))
+
+
+def finite_rows(observation: Observation) -> torch.Tensor:
+    """Return a mask of the environments all of whose observations are finite [num_envs]."""
+    groups = [observation] if isinstance(observation, torch.Tensor) else list(observation.values())
+    return torch.stack([value.flatten(1).isfinite().all(dim=1) for value in groups]).all(dim=0)
+
+
+def where_rows(mask: torch.Tensor, chosen: Observation, others: Observation) -> Observation:
+    """Return the chosen observations where a mask of environments holds, and the others elsewhere."""
+    return each_group(chosen, lambda one, two: torch.where(mask.view(-1, *[1] * (one.dim() - 1)), one, two), others)
 
 
 @contextlib.contextmanager

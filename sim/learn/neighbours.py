@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import torch
 
 from sim.envs import TaskState, VectorEnv
+from sim.envs.returned import failures_of, reward_of
 from sim.errors import ModelError
+from sim.learn.learner import group
 from sim.torch import Robot
 
 Batch = dict[str, torch.Tensor]
@@ -16,11 +18,16 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
     """Make an environment of the same task, to simulate stored states in.
 
     Raises:
-        ModelError: for a task with more state of an episode than is stored: data or random parameters.
+        ModelError: for a task with more state of an episode than is stored: data, random parameters or readings.
     """
     env.reset(seed=0)
     kept = env.get_state()
-    more = [*kept["data"], *kept["parameters"], *([] if kept["act"] is None else ["states of actuators"])]
+    more = [
+        *kept["data"],
+        *kept["parameters"],
+        *kept["readings"],
+        *([] if kept["act"] is None else ["states of actuators"]),
+    ]
     if more:
         raise ModelError(
             f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
@@ -42,7 +49,7 @@ def simulate(env: VectorEnv, states: Mapping[str, torch.Tensor], action: torch.T
     begun = {name: states[name] for name in ("q", "qd", "steps")}
     env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["final"])})
     _, reward, terminated, truncated, info = env.step(action)
-    return reward, env.task.is_final(terminated, truncated), info["final_obs"]
+    return reward, env.task.is_final(terminated, truncated), group(info["final_obs"], "policy")
 
 
 class Simulated:
@@ -92,8 +99,8 @@ class FirstOrder:
         old_q, old_qd, steps = (rows[name].repeat_interleave(count, dim=0) for name in ("q", "qd", "steps"))
         begun = TaskState(old_q, old_qd, steps)
         after = TaskState(self.robot.integrate(q, turn), qd + faster, begun.steps + 1)
-        final = task.is_final(task.terminated(after), after.steps >= task.max_episode_length)
-        return task.reward(begun, action, after), final, task.observe(after)
+        final = task.is_final(failures_of(task, after)[0], after.steps >= task.max_episode_length)
+        return reward_of(task, begun, action, after)[0], final, group(task.observe(after), "policy")
 
     def linearised(self, before: TaskState, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Linearise the state after an action in that action.

@@ -35,8 +35,13 @@ class Normaliser(nn.Module):
 
     @torch.no_grad()
     def update(self, observations: torch.Tensor) -> None:
-        """Update the moments with more observations [..., size] (Chan, Golub and LeVeque 1979)."""
+        """Update the moments with more observations [..., size], but for those that aren't finite (Chan, Golub and
+        LeVeque 1979).
+        """
         batch = observations.reshape(-1, observations.shape[-1])
+        batch = batch[batch.isfinite().all(dim=1)]
+        if not len(batch):
+            return
         count, total = len(batch), self.count + len(batch)
         difference = batch.mean(dim=0) - self.mean
         squares = self.variance * self.count + batch.var(dim=0, correction=0) * count
@@ -103,13 +108,19 @@ class Policy(nn.Module):
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         """Return the deterministic action [..., actions]."""
-        return self._bounded(self.mean(self.normaliser(observation)))
+        return self.bounded(self.mean(self.normaliser(observation)))
 
     def sample(self, observation: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Sample a random action, differentiable in the policy and the observation [..., actions]."""
+        return self.bounded(self.sample_unbounded(observation, generator)[0])
+
+    def sample_unbounded(
+        self, observation: torch.Tensor, generator: torch.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sample a value of the normal distribution, before it is bounded, and return its mean too [..., actions]."""
         mean = self.mean(self.normaliser(observation))
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
-        return self._bounded(mean + self.log_deviation.exp() * noise)
+        return mean + self.log_deviation.exp() * noise, mean
 
     def sample_with_density(
         self, observation: torch.Tensor, generator: torch.Generator
@@ -123,14 +134,15 @@ class Policy(nn.Module):
         normal = -0.5 * noise**2 - self.log_deviation - 0.5 * math.log(2.0 * math.pi)
         # log(1 - tanh²), without cancellation for large values.
         slope = 2.0 * (math.log(2.0) - value - nn.functional.softplus(-2.0 * value))
-        return self._bounded(value), (normal - slope).sum(dim=-1)
+        return self.bounded(value), (normal - slope).sum(dim=-1)
 
-    def _bounded(self, value: torch.Tensor) -> torch.Tensor:
+    def bounded(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the action between the bounds for a value of the normal distribution [..., actions]."""
         return self.low + (self.high - self.low) * 0.5 * (torch.tanh(value) + 1.0)
 
 
 class Value(nn.Module):
-    """Expected return from an observation on.
+    """Expected return from an observation on, with the scaling of its observations.
 
     Args:
         observations: number of observations.
@@ -139,8 +151,9 @@ class Value(nn.Module):
 
     def __init__(self, observations: int, hidden: Sequence[int] = (64, 64)):
         super().__init__()
+        self.normaliser = Normaliser(observations)
         self.network = layers((observations, *hidden, 1))
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Return values [...] of normalised observations [..., observations]."""
-        return self.network(observation).squeeze(-1)
+        """Return values [...] of observations [..., observations]."""
+        return self.network(self.normaliser(observation)).squeeze(-1)

@@ -1,5 +1,9 @@
-"""Files of policies: with their task, to play and train again."""
+"""Files of policies: with their task, to play them again, and for other programs."""
 
+import copy
+import importlib.util
+import logging
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +13,7 @@ import torch
 from sim.errors import ModelError
 from sim.learn.learner import stored
 from sim.learn.networks import Policy
-from sim.output import write_file
+from sim.output import check_target, write_file
 
 
 def save_policy(path: str | Path, policy: Policy, task: str, task_options: Mapping[str, Any]) -> None:
@@ -67,3 +71,52 @@ def load_policy(path: str | Path) -> tuple[Policy, str, dict[str, Any]]:
     except Exception as error:  # PyTorch's reader raises errors of many types for other files
         raise ModelError(f"{path}: not a policy.pt written by a training ({type(error).__name__})") from None
     return policy, task, task_options
+
+
+def export_policy(path: str | Path, policy: Policy) -> None:
+    """Write a policy for robots and other programs, which need neither Backswing nor its task.
+
+    It has one input, ``observation`` [n, observations] as the task gives it, and one output, ``action`` [n, actions]
+    without randomness: the normalisation of observations and the bounds of actions are part of it.
+
+    Args:
+        path: the file: .ts for TorchScript (``torch.jit.load``, libtorch in C++), .onnx for ONNX.
+        policy: the policy.
+
+    Raises:
+        ModelError: for another suffix, a file that can't be written, or ONNX without its packages.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import torch
+        >>> import sim.learn
+        >>> policy = sim.learn.Policy(3, torch.tensor([-1.0]), torch.tensor([1.0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "policy.ts"
+        ...     sim.learn.export_policy(file, policy)
+        ...     file.stat().st_size > 1000
+        True
+    """
+    target = check_target(path, (".ts", ".onnx"))
+    write = _write_onnx if target.suffix == ".onnx" else _write_torchscript
+    copied = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
+    example = torch.zeros(2, policy.num_observations, dtype=copied.low.dtype)
+    write_file(target, (".ts", ".onnx"), lambda name: write(name, copied, example))
+
+
+def _write_torchscript(name: str, policy: Policy, example: torch.Tensor) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.jit")  # deprecated, but what libtorch reads
+        torch.jit.trace(policy, example).save(name)
+
+
+def _write_onnx(name: str, policy: Policy, example: torch.Tensor) -> None:
+    if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxscript")):
+        raise ModelError("ONNX files need the packages onnx and onnxscript: pip install 'backswing[learn]'")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            policy, (example,), name, input_names=["observation"], output_names=["action"], dynamo=True,
+            dynamic_shapes={"observation": {0: torch.export.Dim("n")}}, external_data=False, verbose=False,
+        )  # fmt: skip

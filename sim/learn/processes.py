@@ -13,13 +13,13 @@ Without torchrun all this is a no-op.
 import atexit
 import functools
 import os
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as distributed
 import warp as wp
-from torch import nn
 
 from sim.cores import usable_cores
 from sim.errors import ModelError
@@ -131,14 +131,11 @@ def of_all_rows(own: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def average_gradients(module: nn.Module) -> None:
-    """Replace the gradients of a module, the same in all processes, by their means over the processes.
-
-    Parameters of a model that all worlds share, such as a friction that is learnt, go in a ``torch.nn.ParameterList``.
-    """
+def average_gradients(parameters: Iterable[torch.Tensor]) -> None:
+    """Replace the gradients of parameters, the same ones in all processes, by their means over the processes."""
     if not distributed.is_initialized():
         return
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     whole = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(whole)
     whole /= count()

@@ -27,7 +27,7 @@ from torch import nn
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, seeded
+from sim.learn.learner import Learner, group, seeded
 from sim.learn.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
 from sim.learn.networks import Policy, layers
 
@@ -175,7 +175,7 @@ class Sac(Learner):
             kind, worlds = (FirstOrder, 1) if settings.first_order else (Simulated, settings.extras)
             self._neighbours = kind(beside(env, worlds * env.num_envs, False))
         env.differentiable = settings.enhance == "jacobian"
-        env.reset(seed=processes.own_seed(seed))
+        self.begin(processes.own_seed(seed))
 
     @property
     def horizon(self) -> int:
@@ -202,8 +202,8 @@ class Sac(Learner):
     def _act(self) -> None:
         """Take a step, and store it."""
         env = self.env
-        env.detach()
-        before, observation = env.state, env.task.observe(env.state)
+        self.cut()
+        before, observation = env.state, group(self.observation, "policy")
         if self.replay.size < self.settings.random_steps:
             share = torch.rand(env.num_envs, env.num_actions, generator=self.generator, device=env.device)
             action = env.action_low + share * (env.action_high - env.action_low)
@@ -211,19 +211,21 @@ class Sac(Learner):
             with torch.no_grad():
                 action = self.policy.sample(observation, self.generator)
         action.requires_grad_(env.differentiable)
-        _, reward, terminated, truncated, info = env.step(action)
-        derivatives = {}
-        if env.differentiable:
-            derivatives = step_derivatives(action, reward, info["final_obs"])
+        found = self.step(action)
+        after = group(found.after, "policy")
+        derivatives = step_derivatives(action, found.reward, after) if env.differentiable else {}
         self.policy.normaliser.update(processes.of_all_processes(observation))
-        rows = {"observation": observation, "action": action, "reward": reward, "after": info["final_obs"]}
-        rows |= {"q": before.q, "qd": before.qd, "steps": before.steps}
-        rows |= {"final": env.task.is_final(terminated, truncated), **derivatives}
+        rows = {"observation": observation, "action": action, "reward": found.reward, "after": after}
+        rows |= {"q": before.q, "qd": before.qd, "steps": before.steps, "final": found.final, **derivatives}
         rows = {name: value.detach() for name, value in rows.items()}
         self.replay.add(rows)
         if self.settings.extras:
             self.replay.add(self.extras(rows))
-        self.note_episodes(info, 4 * env.num_envs)
+
+    @property
+    def noted_episodes(self) -> int:
+        """Number of the last episodes whose return is reported."""
+        return 4 * self.env.num_envs
 
     def extras(self, rows: Batch) -> Batch:
         """Return transitions with actions near those of others [n, ...], ``extras`` for each."""
@@ -300,8 +302,10 @@ class Sac(Learner):
         optimiser = self.optimisers[name]
         optimiser.zero_grad()
         loss.backward()
-        processes.average_gradients(getattr(self, name))
-        optimiser.step()
+        processes.average_gradients(getattr(self, name).parameters())
+        gradients = [each.grad for each in getattr(self, name).parameters() if each.grad is not None]
+        if bool(torch.nn.utils.get_total_norm(gradients).isfinite()):
+            optimiser.step()
 
 
 @contextlib.contextmanager

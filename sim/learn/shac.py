@@ -14,7 +14,7 @@ import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, seeded
+from sim.learn.learner import Learner, Watched, group, seeded
 from sim.learn.networks import Policy, Value
 
 
@@ -62,14 +62,16 @@ class Experience:
     """Steps of an iteration, without history [horizon, num_envs, ...].
 
     Attributes:
-        observation: observation before each step.
+        observation: the policy's observation before each step.
+        seen: the critic's observation before each step.
         reward: reward of each step.
-        after: observation after each step, before any reset.
-        final: mask of terminal steps: an episode failed, or its time is over and that is final.
+        after: the critic's observation after each step, before any reset.
+        final: mask of terminal steps.
         ended: mask of steps at which an episode ended.
     """
 
     observation: torch.Tensor
+    seen: torch.Tensor
     reward: torch.Tensor
     after: torch.Tensor
     final: torch.Tensor
@@ -89,8 +91,8 @@ class Shac(Learner):
         >>> import sim.learn
         >>> env = sim.envs.make("CartpoleSwingup", num_envs=4, device="cpu", differentiable=True)
         >>> learner = sim.learn.Shac(env, sim.learn.ShacSettings(horizon=4), iterations=1)
-        >>> sorted(learner.iterate())
-        ['gradient_norm', 'length', 'return']
+        >>> learner.iterate()["gradient_norm"] > 0.0
+        True
     """
 
     def __init__(self, env: VectorEnv, settings: ShacSettings, iterations: float, seed: int = 0):
@@ -99,7 +101,7 @@ class Shac(Learner):
         bounds = (env.action_low, env.action_high)
         with seeded(seed):
             policy = Policy(env.num_observations, *bounds, settings.hidden, settings.deviation)
-            value = Value(env.num_observations, settings.value_hidden)
+            value = Value(group(self.observation, "critic").shape[1], settings.value_hidden)
         self.policy, self.value = policy.to(env.device, env.dtype), value.to(env.device, env.dtype)
         self.target = copy.deepcopy(self.value)
         rates, betas = (settings.policy_rate, settings.value_rate), (0.7, 0.95)
@@ -117,78 +119,79 @@ class Shac(Learner):
         """Run one iteration: a gradient step of the policy, then the critic's.
 
         Returns:
-            the mean return and length of the last ``num_envs`` episodes (NaN before the first has ended), and the norm
-            of the policy's gradient.
+            the mean return and length of the last ``num_envs`` episodes (NaN before the first has ended), the norm of
+            the policy's gradient before it is clipped, and the figures of :class:`sim.learn.learner.Watched`.
         """
         share = 1.0 - 0.9 * min(self.iteration / max(self.iterations, 1), 1.0)
         for optimiser, rate in (
             (self.policy_optimiser, self.settings.policy_rate), (self.value_optimiser, self.settings.value_rate)
         ):  # fmt: skip
             optimiser.param_groups[0]["lr"] = share * rate
-        objective, seen = self._play()
+        objective, seen, watched = self._play()
         self.policy_optimiser.zero_grad()
         (-objective / (self.settings.horizon * self.env.num_envs)).backward()
-        processes.average_gradients(self.policy)
+        processes.average_gradients(self.policy.parameters())
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.gradient_norm)
         if norm.isfinite():
             self.policy_optimiser.step()
         self._learn_value(seen)
         self.policy.normaliser.update(processes.of_all_processes(seen.observation))
+        self.value.normaliser.update(processes.of_all_processes(seen.seen))
         with torch.no_grad():
             for target, value in zip(self.target.parameters(), self.value.parameters(), strict=True):
                 target.lerp_(value, self.settings.target_share)
+        self.target.normaliser.load_state_dict(self.value.normaliser.state_dict())
         self.iteration += 1
-        return {**self.episode_figures(), "gradient_norm": float(norm)}
+        return {**self.episode_figures(), "gradient_norm": float(norm), **watched.figures()}
 
     def parts(self) -> dict[str, Any]:
         """Return networks and optimisers."""
         names = ("policy", "value", "target", "policy_optimiser", "value_optimiser")
         return {name: getattr(self, name) for name in names}
 
-    def _play(self) -> tuple[torch.Tensor, Experience]:
-        """Act for a horizon. Returns the policy's objective, and the steps."""
-        env, settings, normalise = self.env, self.settings, self.policy.normaliser
-        env.detach()
-        observation = env.task.observe(env.state)
-        weight = torch.ones(env.num_envs, dtype=env.dtype, device=env.device)
+    def _play(self) -> tuple[torch.Tensor, Experience, Watched]:
+        """Act for a horizon. Returns the policy's objective, the steps, and the gradients in their actions."""
+        settings, envs = self.settings, self.env.num_envs
+        self.cut()
+        watched = Watched(envs)
+        weight = torch.ones(envs, dtype=self.env.dtype, device=self.env.device)
         objective = torch.zeros_like(weight)
-        seen: list[tuple[torch.Tensor, ...]] = []
-        for step in range(settings.horizon):
-            before = observation
-            action = self.policy.sample(before, self.generator)
-            observation, reward, terminated, truncated, info = env.step(action)
-            ended, final = terminated | truncated, env.task.is_final(terminated, truncated)
-            objective = objective + weight * reward
+        rows: list[tuple[torch.Tensor, ...]] = []
+        for number in range(settings.horizon):
+            before, seen = group(self.observation, "policy"), group(self.observation, "critic").detach()
+            found = self.step(watched.action(self.policy.sample(before, self.generator)))
+            objective = objective + weight * found.reward
             weight = weight * settings.discount
-            last = step == settings.horizon - 1
-            if last or bool(ended.any()):
-                expected = self.target(normalise(info["final_obs"])).masked_fill(final, 0.0)
-                objective = objective + torch.where(ended | last, weight * expected, 0.0)
-                self.note_episodes(info, env.num_envs)
-            weight = torch.where(ended, 1.0, weight)
-            seen.append((before.detach(), reward.detach(), info["final_obs"].detach(), final, ended))
-        return objective.sum(), Experience(*(torch.stack(parts) for parts in zip(*seen, strict=True)))
+            last, after = number == settings.horizon - 1, group(found.after, "critic")
+            if last or bool(found.ended.any()):
+                expected = self.target(after).masked_fill(found.final, 0.0)
+                objective = objective + torch.where(found.ended | last, weight * expected, 0.0)
+            weight = torch.where(found.ended, 1.0, weight)
+            rows.append((before.detach(), seen, found.reward.detach(), after.detach(), found.final, found.ended))
+        experience = Experience(*(torch.stack(parts) for parts in zip(*rows, strict=True)))
+        return objective.sum(), experience, watched
 
     def _learn_value(self, seen: Experience) -> None:
         """Fit the critic to the TD(λ) targets of the steps."""
         with torch.no_grad():
-            observations = self.policy.normaliser(seen.observation).flatten(0, 1)
-            expected = self.target(self.policy.normaliser(seen.after)).masked_fill(seen.final, 0.0)
-            targets = lambda_returns(seen.reward, expected, seen.ended, self.settings).flatten()
+            observations = self.value.normaliser(seen.seen).flatten(0, 1)
+            expected = self.target(seen.after).masked_fill(seen.final, 0.0)
+            discount, trace = self.settings.discount, self.settings.trace
+            targets = lambda_returns(seen.reward, expected, seen.ended, discount, trace).flatten()
         size = -(-len(targets) // self.settings.value_batches)
         for _ in range(self.settings.value_epochs):
             order = torch.randperm(len(targets), generator=self.generator, device=targets.device)
             for rows in order.split(size):
-                loss = (self.value(observations[rows]) - targets[rows]).square().mean()
+                loss = (self.value.network(observations[rows]).squeeze(-1) - targets[rows]).square().mean()
                 self.value_optimiser.zero_grad()
                 loss.backward()
-                processes.average_gradients(self.value)
+                processes.average_gradients(self.value.parameters())
                 torch.nn.utils.clip_grad_norm_(self.value.parameters(), self.settings.gradient_norm)
                 self.value_optimiser.step()
 
 
 def lambda_returns(
-    reward: torch.Tensor, expected: torch.Tensor, ended: torch.Tensor, settings: ShacSettings
+    reward: torch.Tensor, expected: torch.Tensor, ended: torch.Tensor, discount: float, trace: float
 ) -> torch.Tensor:
     """Compute TD(λ) targets of the critic [horizon, num_envs].
 
@@ -196,12 +199,13 @@ def lambda_returns(
         reward: reward of each step.
         expected: value of the state after each step, zero after terminal steps.
         ended: mask of steps at which an episode ended; the next step belongs to another one.
-        settings: discount and trace.
+        discount: discount of rewards per step.
+        trace: λ.
     """
     following = expected[-1]
     targets = torch.empty_like(reward)
     for step in reversed(range(len(reward))):
-        mixed = (1.0 - settings.trace) * expected[step] + settings.trace * following
-        following = reward[step] + settings.discount * torch.where(ended[step], expected[step], mixed)
+        mixed = (1.0 - trace) * expected[step] + trace * following
+        following = reward[step] + discount * torch.where(ended[step], expected[step], mixed)
         targets[step] = following
     return targets

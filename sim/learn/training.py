@@ -14,6 +14,7 @@ import torch
 from tqdm import tqdm
 
 from sim.learn import processes
+from sim.learn.evaluation import Evaluation
 from sim.learn.learner import Learner, stored
 from sim.learn.networks import Policy
 from sim.progress import Progress
@@ -27,9 +28,11 @@ class Training:
 
     Attributes:
         policy: the trained policy.
-        figures: values by name, one for each iteration.
+        figures: values by name, one for each iteration; NaN where there is none. Rewards and ends that have names in
+            the task are among them, see :meth:`Learner.log_figures`.
         steps: environment steps up to each iteration.
         seconds: time up to each iteration.
+        evaluation: episodes of the trained policy, if it was evaluated.
 
     Example:
         >>> import sim.learn
@@ -37,14 +40,15 @@ class Training:
         ...     sim.envs.make_task("CartpoleSwingup"), "shac", iterations=2, device="cpu", envs=4, horizon=4
         ... )
         >>> training = sim.learn.run(learner)
-        >>> training.steps.tolist(), sorted(training.figures)
-        ([16, 32], ['gradient_norm', 'length', 'return'])
+        >>> training.steps.tolist(), training.figures["gradient_norm"].shape
+        ([16, 32], (2,))
     """
 
     policy: Policy
     figures: dict[str, np.ndarray]
     steps: np.ndarray
     seconds: np.ndarray
+    evaluation: Evaluation | None = None
 
 
 class Curves:
@@ -120,7 +124,7 @@ def run(
             now = clock()
             spent, start = processes.mean_over_processes(spent + now - start), now  # all end together
             taken = (rows[-1]["steps"] if rows else 0.0) + learner.horizon * processes.count() * learner.env.num_envs
-            rows.append({**figures, "seconds": spent, "steps": taken})
+            rows.append({**figures, **learner.log_figures(), "seconds": spent, "steps": taken})
             curves.add(rows[-1], len(rows))
             known = {name: value for name, value in figures.items() if not math.isnan(value)}
             bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in known.items()))
@@ -130,7 +134,8 @@ def run(
                 kept.save(state=state)
                 saved = now
     kept.done()
-    columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ("seconds", "steps"))}
+    names = list(dict.fromkeys([name for row in rows for name in row])) or ["seconds", "steps"]
+    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     steps = columns.pop("steps").astype(np.int64)
     return Training(learner.result, columns, steps, columns.pop("seconds"))
 

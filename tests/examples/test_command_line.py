@@ -213,7 +213,7 @@ def test_a_training_goes_on_after_a_real_kill_as_if_it_had_not_been(name, option
         monkeypatch.setattr("sys.argv", [name, *options, str(folder)])
         module.main()
         assert ("resuming from" in capsys.readouterr().out) == (folder == parts)
-    with np.load(whole / f"{name}.npz") as expected, np.load(parts / f"{name}.npz") as found:
+    with np.load(whole / "training.npz") as expected, np.load(parts / "training.npz") as found:
         assert set(found.files) == set(expected.files) > {"seconds", "steps", "evaluated"}
         for array in set(found.files) - {"seconds"}:
             np.testing.assert_array_equal(found[array], expected[array], err_msg=array)

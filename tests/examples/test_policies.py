@@ -14,25 +14,25 @@ from sim.learn.learner import stored
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "files"),
+    ("module", "arguments"),
     [
-        (shac, ["CartpoleSwingup", "--envs", "4", "--horizon", "8"], ["shac.npz"]),
-        (apg, ["Pendulum-2", "--envs", "2", "--substeps", "1"], ["apg.npz"]),
-        (sac, ["Pendulum-2", "--envs", "2", "--enhance", "jacobian", "--near", "--extras", "2"], ["sac.npz"]),
+        (shac, ["CartpoleSwingup", "--envs", "4", "--horizon", "8"]),
+        (apg, ["Pendulum-2", "--envs", "2", "--substeps", "1"]),
+        (sac, ["Pendulum-2", "--envs", "2", "--enhance", "jacobian", "--near", "--extras", "2"]),
     ],
 )
-def test_files_and_what_is_said(module, arguments, files, tmp_path, monkeypatch, capsys):
+def test_files_and_what_is_said(module, arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sim.learn.evaluation.FILM_SECONDS", 0.3)
     options = ["--iterations", "2", "--out", str(tmp_path), "--device", "cpu", "--size", "64", "48"]
     monkeypatch.setattr(sys, "argv", ["train", *arguments, *options])
     module.main()
     written = {path.name for path in tmp_path.iterdir()}
     curves = {"tensorboard"} if importlib.util.find_spec("tensorboard") else set()
-    assert written == {"curve.png", "policy.pt", "policy.gif", *files, *curves}
+    assert written == {"curve.png", "policy.pt", "policy.gif", "training.npz", *curves}
     assert "over 64 episodes without randomness" in capsys.readouterr().out
     policy, task, task_options = load_policy(tmp_path / "policy.pt")
     assert task == arguments[0]
-    with np.load(tmp_path / files[0]) as kept:
+    with np.load(tmp_path / "training.npz") as kept:
         again = evaluate(policy, load_task(task, **task_options), device="cpu")
         np.testing.assert_array_equal(again.returns, kept["evaluated"])
         assert len(kept["steps"]) == len(kept["seconds"]) == 2

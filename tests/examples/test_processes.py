@@ -59,7 +59,7 @@ def gradient_of_shared_friction() -> torch.Tensor:
     start = torch.as_tensor(model.q0).expand(len(speeds), -1)
     q, _ = sim.torch.rollout(simulator, start, qd, steps=60, friction=friction)
     q[-1, :, 0].mean().backward()
-    processes.average_gradients(torch.nn.ParameterList([friction]))
+    processes.average_gradients([friction])
     return friction.grad
 
 
@@ -139,7 +139,7 @@ def test_the_example_runs_in_two_processes(tmp_path):
     options = ["--envs", "3", "--horizon", "4", "--out", str(tmp_path), "--no-render", "--device", "cpu"]
     done = run_two(["-m", "examples.rl.shac", "CartpoleSwingup", *options, "--iterations", "3"])
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} - {"tensorboard"} == {"curve.png", "policy.pt", "shac.npz"}
+    assert {path.name for path in tmp_path.iterdir()} - {"tensorboard"} == {"curve.png", "policy.pt", "training.npz"}
     assert done.stdout.count("environment steps in") == 1
     assert f"after {3 * 4 * 6} environment steps" in done.stdout
 
@@ -153,7 +153,7 @@ def test_a_job_ends_with_a_process_and_goes_on_in_another_number(tmp_path, monke
     monkeypatch.setattr(sys, "argv", ["shac", *OF_A_TRAINING, "--iterations", "5", "--out", str(tmp_path)])
     shac.main()
     assert f"after {4 * (3 * 6 + 2 * 3)} environment steps" in capsys.readouterr().out
-    np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [24, 48, 72, 84, 96])
+    np.testing.assert_array_equal(np.load(tmp_path / "training.npz")["steps"], [24, 48, 72, 84, 96])
     assert not (tmp_path / "interrupted.npz").exists()
 
 
@@ -180,7 +180,7 @@ def test_what_one_process_has_saved_two_go_on_with(tmp_path, monkeypatch):
     done = run_two(["-m", "examples.rl.shac", *command])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("resuming from") == 1
-    np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [12, 24, 36, 60, 84])
+    np.testing.assert_array_equal(np.load(tmp_path / "training.npz")["steps"], [12, 24, 36, 60, 84])
     assert not (tmp_path / "interrupted.npz").exists()
 
 

@@ -25,10 +25,9 @@ from tests.errors import raises_naming
 def test_lambda_returns_mix_all_lengths():
     """Of an episode's k-step returns the one of length k has the weight (1 - λ) λ^(k-1), the longest all the rest."""
     rng = np.random.default_rng(0)
-    settings = ShacSettings(discount=0.9, trace=0.8)
     reward, expected = rng.normal(size=(2, 12, 5))
     ended = rng.random((12, 5)) < 0.2
-    found = lambda_returns(*map(torch.tensor, (reward, expected, ended)), settings).numpy()
+    found = lambda_returns(*map(torch.tensor, (reward, expected, ended)), 0.9, 0.8).numpy()
     for env in range(5):
         for start in range(12):
             last = next((t for t in range(start, 12) if ended[t, env]), 11)
@@ -100,10 +99,10 @@ def test_time_limits_are_bootstrapped_and_failures_are_not():
     env.task.max_episode_length = 13
     learner = Shac(env, ShacSettings(horizon=30, deviation=3.0, discount=0.9), 1)
     learner.target = Constant()
-    learner.env.reset(seed=0)
+    learner.observation, _ = learner.env.reset(seed=0)
     with torch.no_grad():
         learner.policy.mean[-1].bias[:] = torch.tensor([2.0, -2.0, 2.0])  # some fall
-    objective, seen = learner._play()
+    objective, seen, _ = learner._play()
     assert seen.final.any()
     assert (seen.ended & ~seen.final).any()
     wanted = 0.0
@@ -156,7 +155,7 @@ def test_nothing_follows_the_end_of_a_pendulums_time(monkeypatch):
     env = sim.envs.make("Pendulum-1", 3, device="cpu", substeps=1, differentiable=True)
     learner = Shac(env, ShacSettings(horizon=100, discount=1.0), 1)
     learner.target = Constant()
-    objective, seen = learner._play()
+    objective, seen, _ = learner._play()
     assert torch.equal(seen.final.nonzero()[:, 0], torch.tensor([99, 99, 99]))
     assert objective.item() == pytest.approx(seen.reward.sum().item(), rel=1e-5)
 
