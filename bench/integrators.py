@@ -57,6 +57,7 @@ def motions() -> dict[str, tuple[sim.Model, np.ndarray]]:
         "satellite with a wheel at 200 rad/s": satellite(),
         "top at 150 rad/s": top(),
         "double pendulum": double_pendulum(),
+        "four-bar linkage at 8 rad/s": four_bar(),
     }
 
 
@@ -117,6 +118,30 @@ def double_pendulum() -> tuple[sim.Model, np.ndarray]:
     return builder.finalize("float64"), np.array([3.0, 0.0])
 
 
+def four_bar() -> tuple[sim.Model, np.ndarray]:
+    """Return a crank, a coupler and a rocker, closed by a point, with velocities that fit the loop."""
+    builder = sim.ModelBuilder()
+    base, coupler, rocker = 0.3, 0.55, 0.4  # from the crank's end, which begins on the line to the rocker's hinge
+    at_crank = math.acos((base**2 + coupler**2 - rocker**2) / (2.0 * base * coupler))
+    at_hinge = math.acos((base**2 + rocker**2 - coupler**2) / (2.0 * base * rocker))
+    for name, parent, x, length, angle in (
+        ("crank", "world", 0.0, 0.2, 0.0),
+        ("coupler", "crank", 0.2, coupler, -at_crank),
+        ("rocker", "world", 0.2 + base, rocker, at_hinge - math.pi),
+    ):
+        builder.add_link(name, mass=2.0 * length, com=(0.5 * length, 0.0, 0.0), inertia=(0.001, 0.02, 0.02))
+        builder.add_joint(
+            f"to {name}", "revolute", parent=parent, child=name, axis=(0.0, 1.0, 0.0), q0=angle, position=(x, 0.0, 0.0)
+        )
+    builder.add_point_constraint(
+        "loop", "coupler", "rocker", position_a=(coupler, 0.0, 0.0), position_b=(rocker, 0.0, 0.0)
+    )
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, 1e-7, device="cpu")
+    start = simulator.rollout(simulator.state(model.q0, np.array([8.0, 0.0, 0.0])), steps=1).final_state
+    return model, start.qd.numpy()[0]
+
+
 def largest_error(model: sim.Model, q: np.ndarray, qd: np.ndarray) -> float | None:
     """Return the largest change of the energy in units of the first kinetic energy; None for a bad state."""
     if not (np.isfinite(q).all() and np.isfinite(qd).all()):
@@ -144,6 +169,7 @@ def peer_error(model: sim.Model, qd: np.ndarray, dt: float, integrator: str) -> 
 
     peer = mujoco.MjModel.from_xml_string(to_mjcf(model, dt=dt, sweeps=100))
     peer.opt.integrator = PEERS[integrator]
+    peer.eq_solref[:] = (2.0 * dt, 1.0)
     data = mujoco.MjData(peer)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, qd)
     states = [(data.qpos.copy(), data.qvel.copy())]

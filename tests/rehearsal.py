@@ -42,7 +42,8 @@ CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "candidate_bits", "turning_link", "floating_link", "floating", "cone_link",
     "cone_kind", "drag_link", "drag_size", "drag_placement", "constrained", "paths", "trees", "constraint_overflow",
     "common_wrench", "lift", "path_acceleration", "_adjoint_memory", "no_acceleration", "_no_rate", "_no_change",
-    "_no_weight", "joint_inertia", "spinning_tree", "least_inverse_mass", "problem.least_inverse_mass",
+    "_no_weight", "joint_inertia", "symmetry", "spinning_tree", "least_inverse_mass",
+    "problem.least_inverse_mass",
 }  # fmt: skip
 # What stays zero where there is no room for it.
 COUNTS = {

@@ -162,6 +162,46 @@ def joint_inertias(model: Model) -> np.ndarray:
     return np.where(result > 0.0, result, 1.0)
 
 
+# Difference of the moments across an axis, and of the axes from each other, up to which a link counts as symmetric.
+SYMMETRIC = 1e-3
+
+
+def symmetry_axes(model: Model) -> np.ndarray:
+    """Return the axes about which links without children are symmetric, as combinations of the columns of their joints
+    [nv]; zeros for other links, and for those that the axis doesn't keep in place: they are on free joints, or the axis
+    misses the joint.
+    """
+    result = np.zeros(model.nv)
+    value = model.parameters
+    for link in set(range(model.num_links)) - set(model.link_parent.tolist()):
+        start, joint_type = model.joint_qd_start[link], int(model.joint_type[link])
+        columns = JOINT_TYPES[joint_type].subspace(model.joint_axis[link])[:3].T
+        if joint_type == FREE or not columns.any():
+            continue
+        axis = _symmetry_axis(value["com"][link], value["inertia"][link], columns)
+        if axis is not None:
+            result[start : start + len(columns)] = columns @ axis
+    return result
+
+
+def _symmetry_axis(com: np.ndarray, inertia: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """Return the axis about which a body is symmetric, if it is one of its joint's and goes through the origin."""
+    arm = float(np.linalg.norm(com))
+    moments, axes = np.linalg.eigh(inertia)
+    if len(columns) == 1:
+        axis = columns[0]
+    elif arm > 0.0:
+        axis = com / arm
+    else:
+        axis = axes[:, 0 if moments[2] - moments[1] < moments[1] - moments[0] else 2]
+    along = float(axis @ inertia @ axis)
+    across = (np.trace(inertia) - along) / 2.0
+    round = along * np.outer(axis, axis) + across * (np.eye(3) - np.outer(axis, axis))
+    misses = np.linalg.norm(np.cross(com, axis)) > SYMMETRIC * arm
+    uneven = np.abs(inertia - round).max() > SYMMETRIC * moments[2] or moments[2] <= 0.0
+    return None if misses or uneven else axis
+
+
 def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
     """Return the smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
     if (whole == 0.0).any():

@@ -79,7 +79,7 @@ def mujoco_run(model: sim.Model, qd: np.ndarray, steps: int, dt: float) -> np.nd
     return data.qpos.copy()
 
 
-def four_bar() -> sim.Model:
+def four_bar(dtype: str = "float64") -> sim.Model:
     """A crank, a coupler and a rocker in a tilted plane, closed from their triangle with the crank along x."""
     tilt = Rotation.from_euler("xz", [0.4, 0.3])
     base, coupler, rocker = 0.3, 0.55, 0.4  # from the crank's end to the rocker's hinge
@@ -97,7 +97,7 @@ def four_bar() -> sim.Model:
             axis=(0, 1, 0), q0=[angle],
         )  # fmt: skip
     builder.add_point_constraint("loop", "coupler", "rocker", position_a=(coupler, 0, 0), position_b=(rocker, 0, 0))
-    return builder.finalize("float64")
+    return builder.finalize(dtype)
 
 
 def test_four_bar_with_unequal_sides_as_in_mujoco():

@@ -8,7 +8,9 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.physics import spinning
+from sim.model.inertia import symmetry_axes
 from tests.actuators.worlds import arm as servo_arm
+from tests.contact.test_equalities import four_bar
 from tests.contact.test_gradients import TILT, at, ball, box
 from tests.contact.test_random_gradients import PARAMETERS, scene
 from tests.dynamics.trees import Link
@@ -19,11 +21,14 @@ from tests.simulation.test_step_lanes import BETWEEN, CASES, run
 from warp_kernels.types import LANES
 
 H = 1 / 240
+FREE_MOTION = sim.HardContact(max_contacts=0)
 MIDPOINT = {"device": "cpu", "integrator": "midpoint"}
 
 
 @pytest.mark.cpu_shapes  # a GPU has no lane groups
-@pytest.mark.parametrize("case", ["contacts", "all joints", "bodies that touch", "joined", "actuators", "sweeps"])
+@pytest.mark.parametrize(
+    "case", ["contacts", "all joints", "bodies that touch", "joined", "points that coincide", "actuators", "sweeps"]
+)
 def test_lane_groups_as_single_worlds(case, monkeypatch):
     model, contact = CASES[case]
     several = run(model, contact, LANES, integrator="midpoint")
@@ -140,9 +145,12 @@ def free_tree(seed: int, dtype: str = "float64") -> tuple[sim.Model, np.ndarray]
 
 def flight(model: sim.Model, qd: np.ndarray, dt: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     """The states at the end of each tenth of the time."""
-    simulator = sim.Simulator(model, dt, contact=sim.HardContact(max_contacts=0), **MIDPOINT)
+    simulator = sim.Simulator(model, dt, contact=FREE_MOTION, **MIDPOINT)
     steps = round(0.1 * seconds / dt)
-    trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=10 * steps, checkpoint_interval=steps)
+    control = np.full((10 * steps, model.nu), 8.0) if model.transmissions else None
+    trajectory = simulator.rollout(
+        simulator.state(model.q0, qd), steps=10 * steps, control=control, checkpoint_interval=steps
+    )
     return trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
 
 
@@ -160,14 +168,122 @@ def test_free_trees_in_single_precision():
     assert np.abs(energy / energy[0] - 1.0).max() < 1e-3
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_second_order(seed):
-    """Half of the step, a quarter of the error: of an arm with servos, and of a base with its origin off its centre."""
-    model, qd = (servo_arm(), np.ones(servo_arm().nv)) if seed == 0 else free_tree(seed)
-    ends = [np.concatenate([x[-1] for x in flight(model, qd, dt, 0.2)]) for dt in (4e-3, 2e-3, 1e-3, 5e-4)]
+@pytest.mark.parametrize("case", ["servos", "floating", "loop", "propeller"])
+def test_second_order(case):
+    """Half of the step, a quarter of the error: of an arm with servos, of a base with its origin off its centre, of a
+    four-bar, and of a propeller.
+    """
+    models = {
+        "servos": lambda: (servo_arm(), np.ones(servo_arm().nv)), "floating": lambda: free_tree(3),
+        "loop": closed_four_bar, "propeller": lambda: (propelled(), np.ones(7)),
+    }  # fmt: skip
+    model, qd = models[case]()
+    seconds = 1.0 if case == "loop" else 0.2
+    ends = [np.concatenate([x[-1] for x in flight(model, qd, dt, seconds)]) for dt in (4e-3, 2e-3, 1e-3, 5e-4)]
     changes = [np.abs(a - b).max() for a, b in zip(ends[1:], ends[:-1], strict=True)]
     orders = np.log2(np.array(changes[:-1]) / changes[1:])
     assert (orders > 1.95).all()
+
+
+def mechanism() -> sim.Model:
+    """A floating arm with a body that hangs on its end by a point, welded to an arm of two coupled joints."""
+    builder = sim.ModelBuilder()
+    inertia = ((0.02, 0.001, 0.0005), (0.001, 0.03, 0.002), (0.0005, 0.002, 0.025))
+    for name, parent, kind, position in (
+        ("base", "world", "free", (0.0, 0.0, 1.0)),
+        ("upper", "base", "spherical", (0.3, 0.1, 0.0)),
+        ("lower", "upper", "revolute", (0.2, 0.0, 0.1)),
+        ("load", "world", "free", (0.55, 0.3, 1.2)),
+        ("arm", "world", "revolute", (0.0, -0.5, 1.0)),
+        ("hand", "arm", "revolute", (0.2, 0.0, 0.0)),
+    ):
+        builder.add_link(name, mass=1.0, com=(0.05, 0.02, -0.03), inertia=inertia)
+        axis = {"axis": (0.3, 0.5, 1.0)} if kind == "revolute" else {}
+        builder.add_joint(f"to {name}", kind, parent=parent, child=name, position=position, **axis)
+    builder.add_point_constraint(
+        "hook", "lower", "load", position_a=(0.1, 0.0, 0.05), position_b=(0.0, -0.1, 0.0), active=True
+    )
+    builder.add_weld_constraint("weld", "hand", "base", position_a=(0.1, 0.0, 0.0))
+    builder.add_joint_coupling("to hand", "to arm", ratio=0.4, offset=0.1)
+    return builder.finalize("float64")
+
+
+LOOPS = ["anchor_a", "anchor_b", "coupling_ratio", "coupling_offset"]
+
+
+@pytest.mark.filterwarnings("ignore::sim.OpenConstraintWarning")
+@pytest.mark.parametrize("spin", [1.0, 6.0])
+def test_gradients_of_loops(spin):
+    """Between trees and within one, and with one that is off."""
+    model, rng = mechanism(), np.random.default_rng(1)
+    names = ["q", "qd", "tau", *LOOPS, "mass", "com", "inertia", "armature", "damping", "joint_placement", "gravity"]
+    simulator = sim.Simulator(model, 0.004, contact=FREE_MOTION, **MIDPOINT)
+    q = sim.integrate(model, model.q0[None], 0.3 * rng.normal(size=(1, model.nv))).numpy()[0]
+    state = simulator.state(q, spin * rng.normal(size=model.nv))
+    sim.attach(simulator, state, ["hook", "weld", "to hand"])
+    for off in ([], ["hook"]):
+        sim.detach(simulator, off)
+        report = sim.check_gradients(simulator, state, rng.normal(size=(2, model.nv)), names, most=6)
+        assert not report.wrong
+
+
+def closed_four_bar(dtype: str = "float64") -> tuple[sim.Model, np.ndarray]:
+    """A linkage whose crank turns at 8 rad/s, with velocities that fit the loop: those after a short step."""
+    model = four_bar(dtype)
+    short = sim.Simulator(model, 1e-7, device="cpu", contact=FREE_MOTION)
+    start = short.rollout(short.state(model.q0, np.array([8.0, 0.0, 0.0])), steps=1).final_state
+    return model, start.qd.numpy()[0]
+
+
+def energy_change(model: sim.Model, qd: np.ndarray, dt: float, seconds: float) -> float:
+    """The largest change of the energy, in units of the first kinetic energy."""
+    states = flight(model, qd, dt, seconds)
+    kinetic = sim.kinetic_energy(model, *states).numpy()
+    energy = kinetic + sim.potential_energy(model, states[0]).numpy()
+    return float(np.abs(energy - energy[0]).max() / kinetic[0])
+
+
+@pytest.mark.parametrize(("dt", "bound"), [(1e-3, 1e-3), (H, 2e-2)])
+def test_a_four_bar_keeps_its_energy(dt, bound):
+    assert energy_change(*closed_four_bar(), dt, 20.0) < bound
+
+
+def test_a_four_bar_in_single_precision():
+    assert energy_change(*closed_four_bar("float32"), 1e-3, 5.0) < 2e-3
+
+
+def test_a_constraint_that_is_off_changes_nothing():
+    """Its rows are zero, wherever its anchors are."""
+    model, ends = mechanism(), []
+    for shift in (0.0, 0.3):
+        parameters = {"anchor_active": np.array([0.0, 1.0]), "anchor_a": model.parameters["anchor_a"].copy()}
+        parameters["anchor_a"][0, :3] += shift
+        simulator = sim.Simulator(model, H, contact=FREE_MOTION, parameters=parameters, **MIDPOINT)
+        state = simulator.state(model.q0, np.linspace(-1.0, 1.0, model.nv))
+        ends.append(simulator.rollout(state, steps=5).q.numpy()[-1])
+    np.testing.assert_array_equal(*ends)
+
+
+def propelled() -> sim.Model:
+    """A floating body with an arm that carries a propeller."""
+    builder = sim.ModelBuilder()
+    inertia = ((0.02, 0.001, 0.0005), (0.001, 0.03, 0.002), (0.0005, 0.002, 0.025))
+    builder.add_link("body", mass=1.0, com=(0.05, 0.02, -0.03), inertia=inertia)
+    builder.add_joint("free", "free", child="body")
+    builder.add_link("arm", mass=0.5, com=(0.1, 0.02, -0.03), inertia=inertia)
+    builder.add_joint("hinge", "revolute", parent="body", child="arm", position=(0.2, 0.0, 0.0), axis=(0.0, 1.0, 0.3))
+    builder.add_frame("site", "arm", position=(0.2, 0.1, 0.0))
+    builder.add_actuator(frame="site", name="propeller", force_axis=(0.2, 0.0, 1.0), torque_axis=(0.0, 0.05, 0.1))
+    return builder.finalize("float64")
+
+
+def test_gradients_of_a_propeller():
+    model, rng = propelled(), np.random.default_rng(0)
+    simulator = sim.Simulator(model, 0.004, contact=FREE_MOTION, **MIDPOINT)
+    state = simulator.state(model.q0, 3.0 * rng.normal(size=model.nv))
+    names = ["q", "qd", "control", "actuator_gear", "mass", "com", "joint_placement"]
+    report = sim.check_gradients(simulator, state, np.zeros((3, model.nv)), names, control=np.full((3, 1), 8.0), most=6)
+    assert not report.wrong
 
 
 def satellite() -> sim.Model:
@@ -187,6 +303,28 @@ def test_a_satellite_with_a_wheel_keeps_its_angular_momentum():
     q, qd = flight(model, np.array([0.0, 0.0, 0.0, 0.3, -0.2, 0.5, 200.0]), H, 10.0)
     momentum = sim.centroidal_momentum(model, q, qd).numpy()[:, :3]
     assert np.linalg.norm(momentum - momentum[0], axis=1).max() < 1e-3 * np.linalg.norm(momentum[0])
+
+
+@pytest.mark.parametrize("spin", [150.0, 1000.0])
+def test_a_fast_top_keeps_its_energy(spin):
+    """A slender top that nutates, at up to four radians a step: its spin doesn't make th larger."""
+    builder = sim.ModelBuilder()
+    builder.add_link("top", mass=0.5, com=(0.0, 0.0, 0.1), inertia=(6e-4, 6e-4, 4e-4))
+    builder.add_joint("tip", "spherical", child="top", q0=Rotation.from_euler("x", 0.35).as_quat())
+    assert energy_change(builder.finalize("float64"), np.array([0.0, 0.0, spin]), H, 20.0) < 3e-3
+
+
+def test_axes_of_symmetry():
+    """Of wheels and tops, not of links with children or with an axis that misses their joint."""
+    assert symmetry_axes(satellite()).tolist() == [0.0] * 6 + [1.0]
+    axis = np.array([0.6, 0.0, 0.8])
+    moments = 0.03 * np.eye(3) + 0.02 * np.outer(axis, axis)
+    for com, expected in ((0.3 * axis, axis), ((0.1, 0.0, 0.0), np.zeros(3)), (np.zeros(3), axis)):
+        builder = sim.ModelBuilder()
+        builder.add_link("top", mass=1.0, com=com, inertia=moments)
+        builder.add_joint("tip", "spherical", child="top")
+        found = symmetry_axes(builder.finalize("float64"))
+        np.testing.assert_allclose(found * np.sign(found[2] or 1.0), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("build", [spinning.top, spinning.tossed_body, spinning.floating_chain])

@@ -6,6 +6,9 @@ replaces them by ``c(v) + 2 th C(v, x)`` with the change x of the velocity in th
 
     th = 1 - 1/2 / (1 + t^4),   t = dt^2 times the sum of w . w over the links, with their angular velocities w.
 
+Of a link that is symmetric about an axis (a wheel, a top), only the part of w across that axis counts: its spin doesn't
+change the mass matrix. ``symmetry`` has the axis as a combination of its joint's columns, and zeros for other links.
+
 Given the change d with the forces at v, ``M d = dt (tau - c(v))``, the change is ``x = d - A^-1 N d`` with ``N = dt th
 dc/dv`` and ``A = M + N``. A isn't symmetric, but has the sparsity of M, see
 :mod:`warp_kernels.solver.mujoco.integrators.implicit`, where dc/dv is derived.
@@ -124,52 +127,12 @@ def bias_rate_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 @functools.cache
-def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group).
-
-    ``coupled`` has 1 for trees with Kahan's rule. The other trees keep their velocities.
+def coupled_system_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Return the Warp functions that solve with the matrices A and M of a tree, whose degrees of freedom are those from
+    start to end, for one precision and a number of worlds in a lane group.
     """
-    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    joints, f = joint_functions(scalar, lanes), bias_rate_functions(scalar, lanes)
-    real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
-    states, reals, ints = wp.array2d(dtype=scalar), wp.array2d(dtype=real), wp.array(dtype=int)
-    motions, inertias, vectors = wp.array2d(dtype=spatial), wp.array2d(dtype=inertia10), wp.array2d(dtype=vec3)
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("kahan", "kahan_adjoint"))
-    zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
-
-    @wp.func
-    def spin_of(qd: states, group: int, k: int):
-        """Return the angular velocity of a free joint whose degrees of freedom begin with k."""
-        return a.make_vec3(a.load(qd, group, k + 3), a.load(qd, group, k + 4), a.load(qd, group, k + 5))
-
-    @wp.func
-    def share_of_squares(dt: scalar, squares: real):
-        """Return 1 / (1 + t^4) for a sum of w . w."""
-        far = dt * dt * squares
-        far = a.mul(far, far)
-        return a.div(a.real(one), a.real(one) + a.mul(far, far))
-
-    @wp.func
-    def add_lift_columns(links: Links, first: int, group: int, w: vec3, arm: vec3, turn: motions):
-        """Add the lift to the derivatives of accelerations in the spin of a floating base."""
-        for j in range(3):
-            k = links.qd_start[first] + 3 + j
-            turn[k, group] -= a.join(vec3(), f.lift_rate(w, joints.basis(j), arm))
-
-    @wp.func
-    def add_lifted_rotors(
-        links: Links, paths: Paths, first: int, group: int, rate: real, dt: scalar, w: vec3, arm: vec3,
-        armature: states, qdd: states, upper: reals, loss: reals,
-    ):  # fmt: skip
-        """Add the lift of rotor inertias of a floating base, which gravity doesn't act on, to N and N d."""
-        start = links.qd_start[first]
-        for j in range(3):
-            k = start + 3 + j
-            lifted = f.lift_rate(w, joints.basis(j), arm)
-            for i in range(3):
-                pushed = -a.mul(a.mul(rate, a.load_param_scalar(armature, group, start + i)), lifted[i])
-                upper[paths.dof_row_start[k] + i, group] += pushed
-                loss[start + i, group] += dt * a.mul(pushed, a.load(qdd, group, k))
+    a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
+    reals, one = wp.array2d(dtype=real), scalar(1.0)
 
     @wp.func
     def factor(paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals):
@@ -238,6 +201,79 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 j = paths.ancestor[at]
                 x[j, group] = x[j, group] + a.mul(factor_l[at, group], total)
 
+    @wp.func
+    def solve_mass(paths: Paths, start: int, end: int, group: int, factor_l: reals, factor_d: reals, x: reals):
+        """Solve in place with the mass matrix, with its factors: x := M^-1 x."""
+        for back in range(end - start):
+            k = end - 1 - back
+            value = x[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                j = paths.ancestor[at]
+                x[j, group] = x[j, group] - a.mul(factor_l[at, group], value)
+        for k in range(start, end):
+            total = a.mul(x[k, group], factor_d[k, group])
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                total -= a.mul(factor_l[at, group], x[paths.ancestor[at], group])
+            x[k, group] = total
+
+    return SimpleNamespace(
+        factor=factor,
+        solve=solve,
+        solve_transposed=solve_transposed,
+        multiply_mass=multiply_mass,
+        solve_mass=solve_mass,
+    )
+
+
+@functools.cache
+def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group).
+
+    ``coupled`` has 1 for trees with Kahan's rule. The other trees keep their velocities.
+    """
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    joints, f = joint_functions(scalar, lanes), bias_rate_functions(scalar, lanes)
+    system = coupled_system_functions(scalar, lanes)
+    real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
+    states, reals, ints = wp.array2d(dtype=scalar), wp.array2d(dtype=real), wp.array(dtype=int)
+    motions, inertias, vectors = wp.array2d(dtype=spatial), wp.array2d(dtype=inertia10), wp.array2d(dtype=vec3)
+    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("kahan", "kahan_adjoint"))
+    zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
+
+    @wp.func
+    def spin_of(qd: states, group: int, k: int):
+        """Return the angular velocity of a free joint whose degrees of freedom begin with k."""
+        return a.make_vec3(a.load(qd, group, k + 3), a.load(qd, group, k + 4), a.load(qd, group, k + 5))
+
+    @wp.func
+    def share_of_squares(dt: scalar, squares: real):
+        """Return 1 / (1 + t^4) for a sum of w . w."""
+        far = dt * dt * squares
+        far = a.mul(far, far)
+        return a.div(a.real(one), a.real(one) + a.mul(far, far))
+
+    @wp.func
+    def add_lift_columns(links: Links, first: int, group: int, w: vec3, arm: vec3, turn: motions):
+        """Add the lift to the derivatives of accelerations in the spin of a floating base."""
+        for j in range(3):
+            k = links.qd_start[first] + 3 + j
+            turn[k, group] -= a.join(vec3(), f.lift_rate(w, joints.basis(j), arm))
+
+    @wp.func
+    def add_lifted_rotors(
+        links: Links, paths: Paths, first: int, group: int, rate: real, dt: scalar, w: vec3, arm: vec3,
+        armature: states, qdd: states, upper: reals, loss: reals,
+    ):  # fmt: skip
+        """Add the lift of rotor inertias of a floating base, which gravity doesn't act on, to N and N d."""
+        start = links.qd_start[first]
+        for j in range(3):
+            k = start + 3 + j
+            lifted = f.lift_rate(w, joints.basis(j), arm)
+            for i in range(3):
+                pushed = -a.mul(a.mul(rate, a.load_param_scalar(armature, group, start + i)), lifted[i])
+                upper[paths.dof_row_start[k] + i, group] += pushed
+                loss[start + i, group] += dt * a.mul(pushed, a.load(qdd, group, k))
+
     @wp.kernel(module=module, enable_backward=False)
     def couple_velocities(
         # Model
@@ -245,6 +281,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         links: Links,
         paths: Paths,
         floating: ints,
+        symmetry: wp.array(dtype=scalar),
         dt: scalar,
         # Parameters
         armature: states,
@@ -263,9 +300,11 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         kahan_diagonal: reals,
         kahan_theta: reals,
         kahan_loss: reals,
+        kahan_change: reals,
         qdd: states,
     ):
-        """Change qdd from d / dt to x / dt. kahan_loss: d - x; the factors of A and th are for the backward pass.
+        """Change qdd from d / dt to x / dt. kahan_loss: d - x; kahan_change: x; the factors of A and th are for the
+        backward pass.
 
         joint_diagonal: implicit terms on the diagonal of M besides armature. The first four outputs are scratch.
         """
@@ -286,10 +325,13 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             kahan_inertia[link, group] = body
             kahan_rate[link, group] = f.inertia_rate(body, v)
             kahan_momentum[link, group] = sp.apply_inertia(body, v)
-            squares += a.dot(a.angular(v), a.angular(v))
+            axis = vec3()
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                axis += symmetry[k] * a.angular(subspace[k, group])
                 turn[k, group] = f.column_turn(links.joint_type[link], subspace[k, group], v_parent, v)
                 kahan_loss[k, group] = a.real(zero)
+            spin = a.dot(a.angular(v), axis)
+            squares += a.dot(a.angular(v), a.angular(v)) - a.mul(spin, spin)
         w = a.angular(velocity[first, group])
         arm = f.arm_of(link_inertia[first, group])
         if floating[first] == 1:
@@ -332,15 +374,25 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 kahan_loss[k, group] = kahan_loss[k, group] + lost
         if floating[first] == 1:
             add_lifted_rotors(links, paths, first, group, rate, dt, w, arm, armature, qdd, kahan_upper, kahan_loss)
-        factor(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)
-        solve(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_loss)
+        system.factor(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)
+        system.solve(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_loss)
         for k in range(start, end):
-            a.store(qdd, group, k, a.load(qdd, group, k) - (one / dt) * kahan_loss[k, group])
+            found = a.load(qdd, group, k) - (one / dt) * kahan_loss[k, group]
+            a.store(qdd, group, k, found)
+            kahan_change[k, group] = dt * found
+
+    @wp.func
+    def axis_of(links: Links, link: int, group: int, symmetry: wp.array(dtype=scalar), subspace: motions):
+        """Return the axis about which a link is symmetric; zero without one."""
+        axis = vec3()
+        for k in range(links.qd_start[link], links.qd_start[link + 1]):
+            axis += symmetry[k] * a.angular(subspace[k, group])
+        return axis
 
     @wp.func
     def add_theta_bar(
-        links: Links, first: int, last: int, group: int, dt: scalar, theta_bar: real, qd: states, subspace: motions,
-        link_spin: vectors, subspace_bar: motions, qd_bar: states,
+        links: Links, first: int, last: int, group: int, symmetry: wp.array(dtype=scalar), dt: scalar, theta_bar: real,
+        qd: states, subspace: motions, link_spin: vectors, subspace_bar: motions, qd_bar: states,
     ):  # fmt: skip
         """Propagate the adjoint of th to the angular velocities of the links, and from them to the joints."""
         squares = a.real(zero)
@@ -351,11 +403,20 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 w += a.scale(a.load(qd, group, k), a.angular(subspace[k, group]))
             link_spin[link, group] = w
-            squares += a.dot(w, w)
+            spin = a.dot(w, axis_of(links, link, group, symmetry, subspace))
+            squares += a.dot(w, w) - a.mul(spin, spin)
         share = share_of_squares(dt, squares)
         far = dt * dt * squares
         slope = a.mul(a.mul(far, a.mul(far, far)), a.mul(share, share))
         factor = (scalar(4.0) * dt * dt) * a.mul(theta_bar, slope)
+        for link in range(first, last):
+            axis = axis_of(links, link, group, symmetry, subspace)
+            w = link_spin[link, group]
+            spin = a.dot(w, axis)
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                bar = a.scale((-symmetry[k]) * a.mul(factor, spin), w)
+                subspace_bar[k, group] += a.join(bar, vec3())
+            link_spin[link, group] = w - a.scale(spin, axis)
         for back in range(last - first):
             link = last - 1 - back
             total = link_spin[link, group]
@@ -376,10 +437,10 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         links: Links,
         paths: Paths,
         floating: ints,
+        symmetry: wp.array(dtype=scalar),
         dt: scalar,
         # Data in
         qd: states,
-        qdd: states,
         subspace: motions,
         link_inertia: inertias,
         lift: vectors,
@@ -390,6 +451,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         kahan_diagonal: reals,
         kahan_theta: reals,
         kahan_loss: reals,
+        kahan_change: reals,
         # Data out
         kahan_weight: reals,
         kahan_force: reals,
@@ -408,7 +470,8 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Change motion_weight from -dt M^-1 v*_bar to -dt w, and the adjoint of tau with it; propagate that of th.
 
         middle_qd, middle_lift: v + th x and its lift; change_qd, change_lift: x and its lift; change_weight: dt th^2 w.
-        All are inputs of the adjoint of inverse dynamics; the first three outputs are scratch.
+        All are inputs of the adjoint of inverse dynamics; the first three outputs are scratch. With loops x is y, see
+        :mod:`warp_kernels.solver.loops`.
         """
         tree, group = wp.tid()
         first = links.tree_start[tree]
@@ -428,9 +491,9 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for k in range(start, end):
             kahan_weight[k, group] = (-one / dt) * a.load_bar(motion_weight, group, k)
             kahan_force[k, group] = kahan_loss[k, group]
-        multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_weight)
-        solve_transposed(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_weight)
-        multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_force)
+        system.multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_weight)
+        system.solve_transposed(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_weight)
+        system.multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_force)
         slope = a.real(zero)
         for k in range(start, end):
             weight = kahan_weight[k, group]
@@ -438,12 +501,12 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if tau_bar.shape[0] > 0:
                 a.add(tau_bar, group, k, dt * weight + a.load_bar(motion_weight, group, k))
             a.store(motion_weight, group, k, -dt * weight)
-            change = dt * a.load(qdd, group, k)
+            change = kahan_change[k, group]
             a.store(middle_qd, group, k, a.load(qd, group, k) + a.mul(theta, change))
             a.store(change_qd, group, k, change)
             a.store(change_weight, group, k, dt * a.mul(a.mul(theta, theta), weight))
         theta_bar = -a.div(slope, theta)
-        add_theta_bar(links, first, last, group, dt, theta_bar, qd, subspace, link_spin, subspace_bar, qd_bar)
+        add_theta_bar(links, first, last, group, symmetry, dt, theta_bar, qd, subspace, link_spin, subspace_bar, qd_bar)
         if lift.shape[0] > 0:
             arm = f.arm_of(link_inertia[first, group])
             middle_lift[tree, group] = vec3()

@@ -7,10 +7,11 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill, zeros
-from sim.model.inertia import joint_inertias
+from sim.model.inertia import joint_inertias, symmetry_axes
 from sim.simulation.stepping.lane_groups import Copies
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
+from sim.simulation.stepping.stages.loops import loop_links
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.joint_weights import joint_weight_kernels
@@ -31,8 +32,8 @@ class MiddleDynamics(FreeDynamics):
         coupled: 1 for trees with Kahan's rule [tree].
         joint_damping_now: damping of the velocity in the middle [world, dof].
         joint_diagonal: implicit terms on the mass matrix's diagonal besides armature [dof, ...].
-        kahan_lower, kahan_upper, kahan_diagonal, kahan_theta, kahan_loss: see :mod:`warp_kernels.solver.kahan`; of the
-            models without coupled trees they have no rows, nor have the others.
+        kahan_lower, kahan_upper, kahan_diagonal, kahan_theta, kahan_loss, kahan_change: see
+            :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
         middle_qd, middle_lift, change_qd, change_lift, change_weight: inputs of the adjoint of inverse dynamics.
     """
@@ -52,7 +53,7 @@ class MiddleDynamics(FreeDynamics):
         self.kahan_inertia, self.kahan_rate = (groups.of_groups(links, t.inertia) for _ in range(2))
         self.kahan_momentum, self.turn = groups.of_groups(links, t.spatial), groups.of_groups(dofs, t.spatial)
         self.kahan_lower, self.kahan_upper = (groups.of_groups(entries, t.real) for _ in range(2))
-        self.kahan_diagonal, self.kahan_loss = (groups.of_groups(dofs, t.real) for _ in range(2))
+        self.kahan_diagonal, self.kahan_loss, self.kahan_change = (groups.of_groups(dofs, t.real) for _ in range(3))
         self.kahan_theta = groups.of_groups(trees, t.real)
         lifted = trees if len(step.floating) else 0
         self.middle_lift, self.change_lift = (groups.of_groups(lifted, t.vec3) for _ in range(2))
@@ -86,8 +87,13 @@ class MiddleDynamics(FreeDynamics):
         step.launch(self._weights.weigh_joints, step.groups.num_groups, joints=step.impulses.joints)
         diagonal = self.joint_diagonal.groups
         self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal)
+
+    def couple(self) -> None:
+        """Change accelerations by Kahan's rule, with the impulses of loops."""
         if self._has_coupling:
-            step.launch(self._kahan.couple_velocities, self._trees)
+            self._step.launch(self._kahan.couple_velocities, self._trees)
+        if self._step.loop_stage:
+            self._step.loop_stage.couple()
 
     @property
     def free_step(self) -> dict[str, Any]:
@@ -97,6 +103,8 @@ class MiddleDynamics(FreeDynamics):
     def free_step_adjoint(self) -> None:
         """Propagate the adjoint of accelerations to joint forces, springs and dampers."""
         step = self._step
+        if step.loop_stage:
+            step.loop_stage.adjoint()
         if self._has_coupling:
             step.launch(self._kahan.couple_adjoint, self._trees, lift=self._lift.groups)
         step.launch(
@@ -149,6 +157,7 @@ class MidpointStep(Step):
     Attributes:
         first_q, first_qd: the state before the step [world, ...].
         qd_drift: velocity of the second half, if contacts bounce; see :func:`reflect_velocity`.
+        symmetry: axes about which links are symmetric [dof]; see :mod:`warp_kernels.solver.kahan`.
         joint_inertia: inertias that weigh springs and dampers [dof]; see :mod:`warp_kernels.solver.joint_weights`.
     """
 
@@ -161,12 +170,21 @@ class MidpointStep(Step):
         self.drift_time = self.scalar(0.5 * float(self.dt))
         self.first_q, self.first_qd = wp.zeros_like(self.q), wp.zeros_like(self.qd)
         self.joint_inertia: wp.array = wp.array(joint_inertias(self.model), dtype=self.scalar, device=self.device)
+        self.symmetry: wp.array = wp.array(symmetry_axes(self.model), dtype=self.scalar, device=self.device)
         self._half_drift = half_drift_kernels(self.scalar)
 
     @cached_property
+    def looped_trees(self) -> np.ndarray:
+        """Return a mask of the trees with points, welds and couplings."""
+        model = self.model
+        trees = np.zeros(model.num_trees, dtype=bool)
+        trees[model.link_tree[loop_links(model)]] = True
+        return trees
+
+    @cached_property
     def coupled_trees(self) -> np.ndarray:
-        """Return a mask of the trees with Kahan's rule: those of several degrees of freedom, at least one of which
-        turns, except single free bodies, whose own rule keeps their energy.
+        """Return a mask of the trees with Kahan's rule: those with loops, and those of several degrees of freedom, at
+        least one of which turns, except single free bodies, whose own rule keeps their energy.
         """
         model = self.model
         starts = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
@@ -174,7 +192,7 @@ class MidpointStep(Step):
         kinds = np.asarray(model.joint_type)
         turns = np.array([np.isin(part, TURNING).any() for part in np.split(kinds, model.tree_link_start[1:-1])])
         alone = (links == 1) & (kinds[model.tree_link_start[:-1]] == FREE)
-        return np.asarray((np.diff(starts) > 1) & turns & ~alone)
+        return np.asarray(self.looped_trees | ((np.diff(starts) > 1) & turns & ~alone))
 
     def _find_free_bases(self) -> None:
         super()._find_free_bases()

@@ -51,6 +51,7 @@ class Step(Stages):
         if self.transmissions:
             self.transmissions.push(self)
         self.errors.find()
+        self.dynamics.couple()
         self.constraint_stage.find()
         self.solver.solve()
         self.impulses.apply()

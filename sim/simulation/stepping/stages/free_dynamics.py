@@ -80,6 +80,9 @@ class FreeDynamics(Stage):
         kernel = factor_kernels(step.scalar, groups.lanes).factor_mass_matrix
         step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
 
+    def couple(self) -> None:
+        """Change accelerations by an implicit rule for forces of motion, which reads errors of constraints."""
+
     @property
     def free_step(self) -> dict[str, Any]:
         """Return arguments of the adjoint of the free step that differ from those of the step."""

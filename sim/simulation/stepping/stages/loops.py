@@ -1,0 +1,102 @@
+"""Stage of loops: points, welds and couplings in the free dynamics of a step from the middle."""
+
+from typing import Any
+
+import numpy as np
+
+from sim.arrays.allocation import fill
+from sim.model.model import Model
+from sim.simulation.stepping.stages.transmission import moved_links
+from sim.simulation.stepping.workspace import Stage, Workspace
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
+from warp_kernels.solver.loops import Loops, loop_kernels, loop_row_kernels
+from warp_kernels.switches import switch_kernels
+
+
+class LoopStage(Stage):
+    """Stage of the rows of loops and their impulses, see :mod:`warp_kernels.solver.loops`.
+
+    Args:
+        step: workspace of the step.
+
+    Attributes:
+        loops: struct of the rows.
+        loop_row, loop_rhs: entries and right-hand sides [entry or row, ...].
+        loop_matrix, loop_impulse, loop_push: factors, impulses and their effect.
+        loop_row_bar, loop_rhs_bar: adjoints of entries and right-hand sides.
+        loop_weight, loop_force: scratch of the adjoint.
+    """
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        blocks, starts, entries = loop_entries(step.model)
+        self.loops: Any = fill(
+            Loops,
+            tree=step.integers(np.flatnonzero(step.looped_trees)),
+            **{name: step.integers(column) for name, column in zip(("kind", "item", "input"), blocks.T, strict=True)},
+            block_start=step.integers(np.cumsum([0, *np.where(blocks[:, 0] == COUPLING, 1, 3)])),
+            row_start=step.integers(starts),
+            **{name: step.integers(column) for name, column in zip(("dof", "side"), entries.T, strict=True)},
+        )
+        groups, real = step.groups, step.groups.types.real
+        rows, self._blocks = len(starts) - 1, len(blocks)
+        self.loop_row, self.loop_rhs = groups.scalars(len(entries)), groups.scalars(rows)
+        self.loop_matrix, self.loop_impulse = groups.of_groups(rows**2, real), groups.of_groups(rows, real)
+        self.loop_push = groups.of_groups(step.model.nv, real)
+
+    def prepare_adjoint(self) -> None:
+        """Allocate arrays of the adjoint."""
+        groups, real, rows = self._step.groups, self._step.groups.types.real, self.loop_rhs.worlds.shape[0]
+        self.loop_row_bar, self.loop_rhs_bar = groups.scalars(self.loop_row.worlds.shape[0]), groups.scalars(rows)
+        self.loop_row.worlds.grad, self.loop_rhs.worlds.grad = self.loop_row_bar.worlds, self.loop_rhs_bar.worlds
+        self.loop_weight, self.loop_force = groups.of_groups(self._step.model.nv, real), groups.of_groups(rows, real)
+
+    def couple(self) -> None:
+        """Change accelerations by the impulses of loops; rows are recorded on an active tape."""
+        step = self._step
+        if step.constraint_stage.switch_on.shape[0]:
+            step.launch(switch_kernels(step.scalar).read_switches, step.num_worlds)
+        step.launch(loop_row_kernels(step.scalar).loop_rows, (self._blocks, step.num_worlds), tape=True)
+        step.launch(self._kernels.couple_loops, step.groups.num_groups)
+
+    def adjoint(self) -> None:
+        """Propagate the adjoint of accelerations to the rows, the mass matrix and that of trees without loops."""
+        self._step.launch(self._kernels.loop_adjoint, self._step.groups.num_groups)
+
+    @property
+    def _kernels(self) -> Any:
+        return loop_kernels(self._step.scalar, self._step.groups.lanes)
+
+
+def loop_stage(step: Workspace) -> LoopStage | None:
+    """Return the stage of loops; None for a step or a model without."""
+    return LoopStage(step) if step.looped_trees.any() else None
+
+
+def loop_links(model: Model) -> np.ndarray:
+    """Return the links of points, welds and couplings."""
+    e = model.equalities
+    anchored = np.concatenate([e.anchor_link_a, e.anchor_link_b]).astype(int)
+    coupled = model.dof_link[np.concatenate([e.coupling_dof, e.coupling_other]).astype(int)]
+    return np.concatenate([anchored[anchored >= 0], coupled])
+
+
+def loop_entries(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return kind, item and switch of each block of rows [blocks, 3], the first entry of each row and their number
+    [rows + 1], and degree of freedom and side of each entry [entries, 2].
+
+    See :class:`warp_kernels.solver.loops.Loops`.
+    """
+    e, moved = model.equalities, moved_links(model)
+    blocks, rows = [], []
+    for item, (a, b) in enumerate(zip(e.anchor_link_a.tolist(), e.anchor_link_b.tolist(), strict=True)):
+        side = (moved[b] if b >= 0 else 0) - (moved[a] if a >= 0 else np.zeros(model.nv, dtype=int))
+        entries = [(k, side[k]) for k in np.flatnonzero(side).tolist()]
+        for kind in (POINT, ORIENTATION)[: 1 + e.anchor_welded[item]]:
+            blocks.append((kind, item, item))
+            rows += 3 * [entries]
+    for item, (dof, other) in enumerate(zip(e.coupling_dof.tolist(), e.coupling_other.tolist(), strict=True)):
+        blocks.append((COUPLING, item, len(e.anchor_link_a) + item))
+        rows.append([(dof, 1), (other, -1)])
+    starts = np.cumsum([0, *map(len, rows)])
+    return np.array(blocks), starts, np.array([entry for row in rows for entry in row]).reshape(-1, 2)
