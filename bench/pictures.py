@@ -24,6 +24,8 @@ TWICE = (960, 540)  # of the picture of a batch of worlds [pixels]
 FASTEST, FILM_RATE = 25.0, 12.5  # highest frame rate of an animation, and that of the film [frames per second]
 QUALITY = 64  # of WebP, of 100
 PLOTS = {"joint_friction": "curves.png"}  # plots that the pages show
+# Animations of other pages, of which the README shows a still, at this share of the time.
+STILLS = {"devices": 0.43}
 WORLDS = "throws"  # outputs of bench.throws
 FILM = {
     "throw": "An arm throws a ball at a target",
@@ -119,8 +121,12 @@ def main() -> None:
             with Image.open(out / "throws.png") as still:
                 still.save(written[-1], quality=85, method=6)
         else:
-            written.append(folder / f"{name}.webp")
-            write(written[-1], *read(out / f"{name}.gif", SIZE))
+            pictures, seconds = read(out / f"{name}.gif", SIZE)
+            if name in STILLS:
+                written.append(folder / f"{name}.webp")
+                pictures[int(STILLS[name] * len(pictures))].save(written[-1], quality=QUALITY, method=6)
+            written.append(folder / f"{name}{'_film' if name in STILLS else ''}.webp")
+            write(written[-1], pictures, seconds)
         if name in PLOTS:
             written.append(folder / f"{name}_{PLOTS[name]}")
             with Image.open(out / PLOTS[name]) as plot:

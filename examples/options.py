@@ -48,28 +48,34 @@ def program() -> str | None:
 
 
 def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
-    """Make a parser with the options that every example has.
+    """Make a parser with the options of all examples that search.
 
     Args:
         description: the example's docstring.
         out: default folder for the results.
         iterations: default number of iterations.
     """
-    parser = argparse.ArgumentParser(
-        prog=program(), description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = film_parser(description, out=out)
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (0)")
     parser.add_argument("--iterations", type=int, default=iterations, help=f"most iterations ({iterations})")
-    parser.add_argument("--device", default=None, help='"cpu" or "cuda:0" (default: chosen by Warp)')
-    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for the results ({out})")
-    parser.add_argument("--no-render", action="store_true", help="skip the animation")
-    size = f"size of the animation in pixels ({SIZE[0]} {SIZE[1]})"
-    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), default=SIZE, help=size)
     parser.add_argument(
         "--restart",
         action="store_true",
         help="start from the beginning, even if --out holds an interrupted optimisation",
     )
+    return parser
+
+
+def film_parser(description: str | None, *, out: str) -> argparse.ArgumentParser:
+    """Make a parser with the options that every example has, see :func:`example_parser`."""
+    parser = argparse.ArgumentParser(
+        prog=program(), description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default=None, help='"cpu" or "cuda:0" (default: chosen by Warp)')
+    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for the results ({out})")
+    parser.add_argument("--no-render", action="store_true", help="skip the animation")
+    size = f"size of the animation in pixels ({SIZE[0]} {SIZE[1]})"
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), default=SIZE, help=size)
     return parser
 
 
@@ -83,7 +89,7 @@ def parse_example(
     """Read and check the command line, before any work is done.
 
     Args:
-        parser: see :func:`example_parser`.
+        parser: see :func:`example_parser` and :func:`film_parser`.
         counts: additional options that must not be negative.
         finite: additional options that must be finite numbers.
         positive: options that must be positive.
@@ -99,7 +105,7 @@ def parse_example(
         if value is not None and not value > 0:
             parser.error(f"--{name.replace('_', '-')} {value}: the number must be positive")
     for name in ("seed", "iterations", *counts):
-        if getattr(options, name) < 0:
+        if getattr(options, name, 0) < 0:
             parser.error(f"--{name.replace('_', '-')} must not be negative")
     if min(options.size) < 1:
         parser.error("--size: both numbers must be positive")

@@ -45,8 +45,8 @@ def test_lists_the_examples(monkeypatch, capsys):
     run(monkeypatch)
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert set(listed) == {
-        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking", "payload", "pick",
-        "push", "reach", "throw",
+        "devices", "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking",
+        "payload", "pick", "push", "reach", "throw",
     }  # fmt: skip
     assert listed["throw"] == "A robot arm learns to throw a ball at a target."
 
@@ -154,7 +154,7 @@ def test_goes_on_after_being_killed_as_if_it_had_not_been(name, monkeypatch, tmp
 
 
 def test_every_example_is_there():
-    assert {*SMALL, "estimate"} == set(command.find_examples())
+    assert {*SMALL, "estimate", "devices"} == set(command.find_examples())
 
 
 @pytest.mark.parametrize("name", sorted(command.find_examples()))
