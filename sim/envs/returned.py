@@ -9,7 +9,7 @@ import torch
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import DTYPES, Task
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, require_type
+from sim.model.checks import is_whole, names_in, number, require_type
 from sim.model.model import Model
 from sim.torch.arrays import require_tensor
 
@@ -61,6 +61,14 @@ def require_state(said: str, state: TaskState, count: int, model: Model) -> None
             raise ModelError(f"{said} data '{name}', which is the name of a part of every state; choose another")
         if value.shape[:1] != (count,):
             raise ModelError(f"{said} data '{name}' {tuple(value.shape)}; expected ({count}, ...)")
+
+
+def require_logged(task: Task, state: TaskState) -> None:
+    """Raise ModelError for a name in a task's ``logged`` that isn't among its data."""
+    for name in names_in(f"{type(task).__name__}.logged", task.logged):
+        if name not in state.data:
+            known = ", ".join(state.data) or "none"
+            raise ModelError(f"{type(task).__name__}.logged has '{name}', but the data of its states are {known}")
 
 
 def said_of(task: Task, method: str) -> str:

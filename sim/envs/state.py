@@ -160,3 +160,10 @@ class NewEpisodes:
     def returns(self) -> torch.Tensor | None:
         """Sums of the rewards of the previous episodes [n]; None as for :attr:`last`."""
         return None if self.episodes is None else self.episodes.returns[self.rows]
+
+    @cached_property
+    def terms(self) -> dict[str, torch.Tensor] | None:
+        """The same for each term of the reward, by name; None as for :attr:`last`."""
+        if self.episodes is None:
+            return None
+        return {name: value[self.rows] for name, value in self.episodes.terms.items()}

@@ -40,6 +40,7 @@ class Task(ABC):
         sensors: names of sensors of the model and of geometries, for :attr:`TaskState.readings`: the numbers of a
             sensor [n, numbers], the contact force on a geometry [n, 3] along world axes [N]. They are those of the last
             simulated step, see :func:`sim.torch.step`.
+        logged: names of data, such as a level, of which a step's ``info["log"]`` has the mean.
         dtype: as given.
 
     Example:
@@ -58,6 +59,7 @@ class Task(ABC):
     action_low: float | Sequence[float] = -1.0
     action_high: float | Sequence[float] = 1.0
     sensors: Sequence[str] = ()
+    logged: Sequence[str] = ()
 
     def __init__(self, dtype: str = "float32"):
         if not isinstance(dtype, str) or dtype not in DTYPES:

@@ -129,7 +129,9 @@ class VectorEnv:
         # A trial of the task, with separate random numbers, so that it doesn't affect a seed's episodes.
         source, row = torch.Generator(self.device), torch.zeros(1, dtype=torch.int64, device=self.device)
         parameters = returned.parameters_of(task, 1, source)
-        seen = task.observe(self._first(NewEpisodes(row, source), parameters))
+        first = self._first(NewEpisodes(row, source), parameters)
+        returned.require_logged(task, first)
+        seen = task.observe(first)
         self.observation_groups = returned.groups_of(task, seen)
         self.num_observations = math.prod(self.observation_groups[returned.POLICY])
         self._has_groups = isinstance(seen, Mapping)
@@ -279,7 +281,8 @@ class VectorEnv:
             Names of a task's rewards and failures add ``reward_terms``, the sum of each term over the episode so far,
             and ``failures``, a mask for each reason [num_envs]. If an episode ended in this step, ``log`` has for each
             term "reward/NAME", the mean of these sums over the episodes that ended, and "end/NAME", the number of
-            episodes that ended for this reason, with "end/time" and "end/not_finite".
+            episodes that ended for this reason, with "end/time" and "end/not_finite". Names in the task's ``logged``
+            add "data/NAME", the mean of these data over the episodes that ended.
         """
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
@@ -371,12 +374,12 @@ class VectorEnv:
             "episode_return": returns,
             "episode_length": after.steps.masked_fill(waiting, 0),
         }
-        if sums or reasons:
+        if sums or reasons or self.task.logged:
             reasons = {name: mask & ~bad & ~waiting for name, mask in reasons.items()}
             info |= {"reward_terms": sums, "failures": reasons}
             if bool(ended.any()):
                 ends = {**reasons, "time": truncated & ~terminated, "not_finite": bad & ~waiting}
-                info["log"] = _log(sums, ends, ended)
+                info["log"] = _log(sums, ends, {name: after.data[name] for name in self.task.logged}, ended)
         if self.autoreset_mode == "same_step":
             seen = self._begin_where(ended, self._state, self._episodes, seen)
         elif self.autoreset_mode == "next_step":
@@ -506,11 +509,15 @@ class VectorEnv:
 
 
 def _log(
-    terms: Mapping[str, torch.Tensor], ends: Mapping[str, torch.Tensor], ended: torch.Tensor
+    terms: Mapping[str, torch.Tensor],
+    ends: Mapping[str, torch.Tensor],
+    data: Mapping[str, torch.Tensor],
+    ended: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """Return the mean of each reward term over the episodes that ended in a step, and the number of ends by reason."""
-    means = {f"reward/{name}": value[ended].mean() for name, value in terms.items()}
-    return {**means, **{f"end/{name}": mask.sum() for name, mask in ends.items()}}
+    """Return means of reward terms and data over the episodes that ended, and the number of ends by reason."""
+    found = {f"reward/{name}": value[ended].mean() for name, value in terms.items()}
+    found |= {f"end/{name}": mask.sum() for name, mask in ends.items()}
+    return found | {f"data/{name}": value.detach()[ended].double().mean() for name, value in data.items()}
 
 
 def _gymnasium_spaces(asked: str) -> Any:

@@ -20,6 +20,7 @@ class Pressed(Task):
 
     dt, frame_skip, max_episode_length = 0.005, 3, 8
     sensors = ("box/geometry", "felt")
+    logged = ("level",)
     quiet = False  # without random numbers
 
     def __init__(self, dtype: str = "float64"):
@@ -179,11 +180,12 @@ def test_saved_states_go_on_bit_for_bit_with_memory():
     given = actions(21)
     env, other = pressed(), pressed()
     played(env, given[:5])
-    kept = env.get_state()
+    kept, read = env.get_state(), env.state.clone().readings
     rest = played(env, given[5:])
     assert any(level >= 20.0 for level in env.state.data["level"])  # episodes ended, twice in some environments
     played(other, given[:9])
     other.set_state(kept)
+    assert all(torch.equal(other.state.readings[name], value) and value.any() for name, value in read.items())
     assert equal(played(other, given[5:]), rest)
     env.set_state(kept)
     assert equal(played(copy.deepcopy(env), given[5:]), rest)
@@ -216,6 +218,7 @@ def test_what_is_known_of_the_last_episode(mode):
 
         def begin(self, new: NewEpisodes) -> TaskState:
             if new.last is not None:
+                assert torch.allclose(sum(new.terms.values()), new.returns)
                 seen.append((new.rows.tolist(), new.last.steps.tolist(), new.last.q[:, 0], new.returns))
             return super().begin(new)
 
@@ -256,6 +259,7 @@ def test_terms_and_failures_are_logged_by_name():
     sums = {name: torch.zeros(WORLDS, dtype=torch.float64) for name in ("track", "press", "smooth")}
     logged = dict.fromkeys(("end/far", "end/turned", "end/time", "end/not_finite"), 0)
     for action in actions(24):
+        levels = env.state.data["level"]
         _, reward, terminated, truncated, info = env.step(action)
         torch.testing.assert_close(reward, sum(info["reward_terms"].values()) - sum(sums.values()))
         sums = {name: value.clone() for name, value in info["reward_terms"].items()}
@@ -263,7 +267,9 @@ def test_terms_and_failures_are_logged_by_name():
         assert torch.equal(terminated, info["failures"]["far"] | info["failures"]["turned"])
         assert ("log" in info) == bool(ended.any())
         for name, value in info.get("log", {}).items():
-            if name.startswith("end/"):
+            if name == "data/level":
+                assert value == levels[ended].mean()
+            elif name.startswith("end/"):
                 logged[name] += int(value)
             else:
                 assert value == sums[name.removeprefix("reward/")][ended].mean()
@@ -300,9 +306,32 @@ def test_a_bad_environment_keeps_its_memory_and_adds_no_gradient():
     assert info["not_finite"].tolist() == [False, False, True, False]
     last = info["final_obs"]
     assert torch.equal(last["queue"][2], kept.data["queue"][2])
+    assert torch.equal(last["critic"][2, 7:10], kept.readings["felt"][2])
     (reward.sum() + sum(value.sum() for value in last.values())).backward()
     assert not action.grad[2].any()
     assert action.grad[[0, 1, 3]].all()
+
+
+@pytest.mark.parametrize("speed", [1e5, float("nan")])
+def test_an_environment_that_diverges_spoils_no_gradient_of_memory_and_readings(speed):
+    gradients = []
+    for bad in (True, False):
+        env = pressed(Quiet(), differentiable=True)
+        played(env, actions(1))
+        if bad:
+            state = env.get_state()
+            state["qd"][2] = speed
+            env.set_state(state)
+        else:
+            env.detach()
+        action, others, total = actions(2)[1].requires_grad_(), [0, 1, 3], 0.0
+        for k in range(2):
+            seen, reward, _, _, info = env.step(action)
+            assert info["not_finite"].tolist() == [False, False, bad and not k, False]
+            total = total + reward.sum() + sum(value[others].sum() for value in seen.values())
+        assert all(value.isfinite().all() for value in env.state.data.values())
+        gradients.append(torch.autograd.grad(total, action)[0][others])
+    assert torch.equal(*gradients)
 
 
 def test_a_clipped_adjoint_includes_memory_and_readings():
@@ -335,6 +364,7 @@ def test_a_clipped_adjoint_includes_memory_and_readings():
         ("begin", lambda *_: None, ["begin", "NoneType", "TaskState"]),
         ("begin", lambda task, new: Task.begin(task, new), ["Wrong", "sample_state", "begin"]),
         ("begin", lambda task, new: task.episodes(*STILL, {"qd": STILL[1]}), ["Wrong.begin", "'qd'", "data"]),
+        ("logged", ("levels",), ["Wrong.logged", "'levels'", "level", "queue"]),
         ("sensors", ("box/geometry", "tilt"), ["Wrong.sensors", "'tilt'", "felt", "ground"]),
     ],
 )
