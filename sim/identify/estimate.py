@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -10,6 +11,7 @@ import scipy.stats
 import torch
 
 from sim.errors import ModelError
+from sim.identify.figures import figure_of_values
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.model.checks import is_whole
 
@@ -41,6 +43,8 @@ class Estimate:
         evaluations: number of evaluations of the residuals.
         undetermined: undetermined combinations of unknowns, in words.
         converged: True if the search converged.
+        widening: largest factor by which deviations are wider than the stated noise explains, because the residuals say
+            that the model is wrong; one if they don't.
 
     Example:
         >>> import numpy as np
@@ -75,6 +79,7 @@ class Estimate:
     evaluations: int
     undetermined: tuple[str, ...] = ()
     converged: bool = True
+    widening: float = 1.0
 
     def __getitem__(self, name: str) -> float:
         """Return a value by its name."""
@@ -94,6 +99,19 @@ class Estimate:
         width = CONFIDENCE * self.deviation(name)
         return self[name] - width, self[name] + width
 
+    def plot(self) -> Any:
+        """Plot values with 95 % intervals next to first guesses and priors, and correlations, as a matplotlib figure.
+
+        For residuals and curves, see :func:`sim.identify.plot`.
+
+        Raises:
+            ModelError: without matplotlib, which the extra ``plot`` installs.
+        """
+        return figure_of_values(
+            self.names, self.values, self.start, CONFIDENCE * self.deviations, CONFIDENCE * self.prior_deviations,
+            self.correlation,
+        )  # fmt: skip
+
     @property
     def probability(self) -> float:
         """Probability of residuals as large as these or larger, if model and noise are right."""
@@ -110,6 +128,14 @@ class Estimate:
         """Sentence for a search that hasn't converged."""
         return f"The search had not converged after {self.evaluations} evaluations; raise max_evaluations."
 
+    @property
+    def widened(self) -> str:
+        """Sentence for deviations that residuals make wider."""
+        return (
+            "The model doesn't explain the residuals: they are larger than the noise, or alike for longer. Deviations "
+            f"are up to {self.widening:.3g} times wider than from the noise alone."
+        )
+
     def __str__(self) -> str:
         width = max(map(len, self.names))
         lines = []
@@ -119,6 +145,7 @@ class Estimate:
             deviation = "  unknown " if np.isinf(self.deviations[k]) else f"{self.deviations[k]:10.2g}"
             lines.append(f"{name:{width}s} {self.values[k]:12.5g} +-{deviation} {self.units[k]:9s}{note}")
         lines += [f"not determined: {words}" for words in self.undetermined]
+        lines += [self.widened] if self.widening > 1.0 else []
         lines += [] if self.converged else [self.not_converged]
         return "\n".join(lines)
 
@@ -210,27 +237,37 @@ def jacobian(function: object, x: np.ndarray) -> np.ndarray:
 def describe(
     unknowns: UnknownSet,
     found: scipy.optimize.OptimizeResult,
-    information: np.ndarray,
+    slope: np.ndarray,
     chi_square: float,
     measured: int,
+    excess: np.ndarray | None = None,
 ) -> Estimate:
     """Return an estimate by Laplace's approximation: the covariance is the inverse of the information at the best fit.
+
+    With ``excess`` it is that of the same estimate from residuals whose variance is so many times larger (the sandwich
+    formula of Huber and White).
 
     Args:
         unknowns: the unknowns.
         found: result of the search; the first of its free numbers are those of the unknowns [p].
-        information: J'J of all residuals and priors there [p, p].
+        slope: derivatives of all residuals and priors there [n, p], orthogonal to those in further free numbers.
         chi_square: sum of squared residuals.
         measured: number of measured values.
+        excess: variance of each residual, over that of its noise [n]. Default: one.
     """
     x = found.x[: len(unknowns.lower)]
-    covariance, lost = covariance_of(information)
-    slopes = prior_slopes(unknowns, x)
-    before, free_before = covariance_of(slopes.T @ slopes)
-    readings = unknowns.readings(torch.from_numpy(x)).numpy()
-    slope = jacobian(unknowns.readings, x)
+    covariance, lost = covariance_of(slope.T @ slope)
+    from_noise, widening = covariance, 1.0
+    if excess is not None:
+        covariance = covariance @ (slope.T * excess @ slope) @ covariance
+    of_prior = prior_slopes(unknowns, x)
+    before, free_before = covariance_of(of_prior.T @ of_prior)
+    readings, slope = unknowns.readings(torch.from_numpy(x)).numpy(), jacobian(unknowns.readings, x)
     spread = slope @ covariance @ slope.T
     deviations = _deviations(slope, covariance, lost)
+    if excess is not None:
+        before_excess = (slope @ from_noise @ slope.T).diagonal()
+        widening = float(np.sqrt((spread.diagonal() / np.maximum(before_excess, 1e-300)).max(initial=1.0)))
     scale = np.sqrt(np.maximum(np.diag(spread), 1e-300))
     correlation = np.where(np.isfinite(deviations), spread / np.outer(scale, scale), 0.0)
     width = np.sqrt(np.diag(covariance))
@@ -242,7 +279,7 @@ def describe(
         _deviations(slope, before, free_before), correlation, x, covariance,
         tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured,
         int(found.nfev),
-        _words(unknowns.names, lost @ slope.T), found.status > 0,
+        _words(unknowns.names, lost @ slope.T), found.status > 0, widening,
     )  # fmt: skip
 
 

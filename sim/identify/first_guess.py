@@ -48,7 +48,7 @@ def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], 
         free = block.start.numpy()
         if isinstance(block, Bodies) and block.prior is None:
             free = _existing(found, free)
-        elif isinstance(block, Numbers):
+        elif isinstance(block, Numbers) and target.parameter != "mass":
             free = np.clip(found, block.lower + INSIDE * block.scale, block.upper - INSIDE * block.scale)
         parts.append(free)
     return np.concatenate(parts)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.errors import ModelError
 from sim.identify.estimate import CONFIDENCE, Estimate
+from sim.identify.figures import BLUE, GREY, new_figure
 from sim.identify.regressor import dof_names
 from sim.identify.torque_fit import TorqueFit
 from sim.identify.trajectories.fit import TrajectoryFit
@@ -20,8 +20,6 @@ from sim.output import write_file
 Fit = TorqueFit | TrajectoryFit
 CORRELATED = 0.95  # correlation above which two values are named together
 MOST_NAMES = 12  # maximum number in one sentence
-UNLIKELY = 1e-3  # probability of the residuals below which the model is called wrong
-BLUE, GREY = "#26639e", "#9aa3ab"
 STYLE = """body { font: 15px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { padding: .15em .8em; text-align: right }
@@ -106,11 +104,16 @@ def cannot_tell(fit: Fit) -> list[str]:
     lines += [f"{name} is at its bound; its deviation isn't reliable." for name in estimate.at_bound]
     if isinstance(fit, TorqueFit):
         lines += _of_the_motion(fit)
-    elif estimate.probability < UNLIKELY:
+    elif (fit.excess > 1.0).any():
+        names = [
+            f"{channel} of {name}"
+            for excess, channel in zip(fit.excess, fit.segments.channels, strict=True)
+            for more, name in zip(excess, dof_names(fit.model), strict=True)
+            if more > 1.0
+        ]
         lines.append(
-            f"The residuals are larger than the noise explains (chi square {estimate.chi_square:.4g} for "
-            f"{estimate.measured} numbers): the model lacks something, the noise is larger, or the search ended in a "
-            "wrong minimum. The deviations are too small then."
+            f"{estimate.widened} Of {_listed(names)} (chi square {estimate.chi_square:.4g} for {estimate.measured} "
+            "numbers): the model lacks something, the noise is larger, or the search ended in a wrong minimum."
         )
     return lines or ["Nothing: all values are determined by the data."]
 
@@ -137,13 +140,9 @@ def plot(fit: Fit) -> Any:
         >>> len(figure.axes) > 1
         True
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ModelError("plots need the package matplotlib: pip install 'backswing[plot]'") from None
     names = dof_names(_model(fit))
     rows = -(-len(names) // 3)
-    figure = Figure(figsize=(12.0, 4.0 + 2.2 * rows), constrained_layout=True)
+    figure = new_figure(12.0, 4.0 + 2.2 * rows)
     parts: Any = figure.subfigures(2, 1, height_ratios=(4.0, 2.2 * rows))
     above, below = parts
     left, right = above.subplots(1, 2, width_ratios=(2, 1))

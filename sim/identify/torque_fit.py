@@ -162,7 +162,7 @@ def fit_torques(
     numbers, first = (residuals.numbers(torch.from_numpy(x)).numpy() for x in (found.x, wanted.start.numpy()))
     left, before = (np.sqrt(((matrix @ each - wanted_tau) ** 2).mean(axis=0)) for each in (numbers, first))
     chi_square = float((((matrix @ numbers - wanted_tau) / deviations) ** 2).sum())
-    estimate = describe(wanted, found, slope.T @ slope, chi_square, wanted_tau.size)
+    estimate = describe(wanted, found, slope, chi_square, wanted_tau.size)
     return TorqueFit(
         _with_values(as_robot(model), wanted, found.x), estimate, deviations, together, left, before,
         base_parameters(weighted, columns.names), tuple(logs),

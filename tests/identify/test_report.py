@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.identify import Log, Normal, Unknowns, cannot_tell, fit_torques, fit_trajectories, report, save_html, save_plot
+from tests.errors import naming
 from tests.identify.arms import arm, different, moving_log
 
 UNKNOWN = {
@@ -83,11 +84,25 @@ def test_plots_of_both_kinds(fit, tmp_path):
     wrong = fit_trajectories(
         model, log, ["damping of hinge"], dt=0.01, noise={"q": 1e-5}, segment=0.4, max_evaluations=3
     )
-    assert any("The residuals are larger than the noise explains" in line for line in cannot_tell(wrong))
+    assert wrong.estimate.widening > 50.0
+    (said,) = (line for line in cannot_tell(wrong) if wrong.estimate.widened in line)
+    assert re.search(naming("q of hinge", 101), said)
     early = replace(wrong, estimate=replace(wrong.estimate, converged=False))
     assert any("The search had not converged after" in line for line in cannot_tell(early))
     robot = sim.torch.Robot(model)
     assert float(found.apply(robot).damping[0]) == found.estimate["damping of hinge"]
+
+
+def test_figures_of_estimates(fit):
+    """Values with their bars and correlations, whether determined or not."""
+    pytest.importorskip("matplotlib")
+    values, correlation, _ = fit.estimate.plot().axes
+    assert [tick.get_text() for tick in values.get_yticklabels()] == list(fit.estimate.names)
+    found = values.collections[-1]  # circles of the values found
+    np.testing.assert_allclose(found.get_offsets()[:, 0], np.sign(fit.estimate.values))
+    filled = (found.get_facecolors()[:, :3] < 1.0).any(axis=1)
+    np.testing.assert_array_equal(filled, np.isfinite(fit.estimate.deviations))
+    np.testing.assert_array_equal(correlation.images[0].get_array(), fit.estimate.correlation)
 
 
 def test_the_robot_is_written(fit, tmp_path):

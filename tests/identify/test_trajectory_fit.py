@@ -12,7 +12,7 @@ from scenes import box, racecar
 from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories, report
 from sim.identify.trajectories.segments import cut
 from sim.identify.trajectories.sensitivity import Simulators
-from sim.identify.trajectories.shooting import Shooting
+from sim.identify.trajectories.shooting import Shooting, excess_variance
 from sim.identify.unknown.unknowns import Unknowns
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from tests.errors import raises_naming
@@ -94,14 +94,16 @@ def test_derivatives(pendulum, segment, start, extra):
     np.testing.assert_allclose(found, difference, atol=1e-7 * np.abs(difference).max())
 
 
-def test_derivatives_of_a_free_body_in_contact():
-    """Quaternions, measured velocities, a push, several intervals."""
+@pytest.mark.parametrize("noisy", [False, True])
+def test_derivatives_of_a_free_body_in_contact(noisy):
+    """Quaternions, measured velocities, a push that may be noisy, several intervals."""
     model, log = slide(0.3, 0.1, push=3.0)
     turned = log.q.copy()
     turned[:, 3:] += 1e-3 * np.random.default_rng(1).standard_normal((len(turned), 4))
     log = Log(model, log.time, turned, log.qd + 0.01, tau=log.tau)
     unknowns = Unknowns(model, ["mass of box", "friction of box"])
-    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04, {})
+    noise = {"q": 0.01, "qd": 0.1, "tau": 50.0 if noisy else 0.0}
+    segments = cut(model, [log], DT, noise, 0.04, {})
     problem = Shooting(unknowns, Simulators(model, DT, segments.hold, unknowns.parameters), segments)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy(), 0.01 * rng.standard_normal(problem.extra))
@@ -109,6 +111,10 @@ def test_derivatives_of_a_free_body_in_contact():
     free = np.ones(problem.extra).reshape(-1, 12)
     free[:, [2, 3, 4, 8, 9, 10]] = 0.0
     x[2:] *= free.ravel()
+    if noisy:
+        before = problem.values(x)
+        problem.whiten(x)
+        assert np.abs(problem.values(x) - before).max() > 1.0
     direction = np.append(rng.standard_normal(2), free.ravel() * rng.standard_normal(problem.extra))
     difference = (problem.values(x + 1e-6 * direction) - problem.values(x - 1e-6 * direction)) / 2e-6
     np.testing.assert_allclose(problem.jacobian(x) @ direction, difference, atol=1e-6 * np.abs(difference).max())
@@ -274,6 +280,134 @@ def test_priors_of_the_start(start, first):
     # Through mass = force / acceleration.
     assert fit.estimate.deviation("mass of cart") == pytest.approx(2.0 / acceleration**2 * deviation, rel=1e-4)
     assert fit.estimate.measured == 26 - (first is not None)
+
+
+def pushed(seed, tau_noise, q_noise=1e-4, rows=41, mass=1.6, start=(0.05, 0.4)):
+    """A cart of 1.6 kg whose log has noisy forces, and its model, of 2 kg."""
+    model, _ = on_a_rail()
+    rng, tau = np.random.default_rng(seed), 3.0 * np.sin(0.3 * np.arange(rows))[:, None]
+    simulator = sim.Simulator(model, RAIL_DT, 1, "cpu", parameters={"mass": [mass]})
+    driven = np.repeat(tau[:-1], 5, axis=0)[:, None]
+    q = simulator.rollout(simulator.state(*([x] for x in start)), driven).q.numpy()[::5, 0]
+    q, tau = q + q_noise * rng.standard_normal(q.shape), tau + tau_noise * rng.standard_normal(tau.shape)
+    return model, Log(model, 5 * RAIL_DT * np.arange(rows), q, tau=tau)
+
+
+@pytest.mark.parametrize("segment", [None, 0.1])
+def test_noise_of_inputs(segment):
+    """Against generalised least squares with the covariance of all rows: in one over the mass the motion is linear."""
+    tau_noise, q_noise = 0.5, 1e-4
+    model, log = pushed(0, tau_noise, q_noise)
+    fit = fit_trajectories(
+        model, log, ["mass of cart"], dt=RAIL_DT, noise={"q": q_noise, "tau": tau_noise}, segment=segment
+    )
+    rows, interval = len(log), 5 * RAIL_DT
+    after = np.arange(rows)[:, None] - np.arange(rows - 1) - 1  # whole intervals after the one of an input
+    response = np.where(after >= 0, 15 * RAIL_DT**2 + np.maximum(after, 0) * interval**2, 0.0)  # to a force, for 1 kg
+    inverse = 1.0 / fit.estimate["mass of cart"]
+    spread = (inverse * tau_noise) ** 2 * response @ response.T + q_noise**2 * np.eye(rows)
+    columns = np.column_stack([np.ones(rows), log.time, response @ log.tau[:-1, 0]])
+    information = columns.T @ np.linalg.solve(spread, columns)
+    found = np.linalg.solve(information, columns.T @ np.linalg.solve(spread, log.q[:, 0]))
+    left = log.q[:, 0] - columns @ found
+    assert fit.estimate["mass of cart"] == pytest.approx(1.0 / found[-1], rel=1e-5)
+    deviation = np.sqrt(np.linalg.inv(information)[-1, -1]) / inverse**2
+    assert fit.estimate.deviation("mass of cart") == pytest.approx(deviation, rel=1e-4)
+    if segment is None:
+        assert fit.estimate.chi_square == pytest.approx(left @ np.linalg.solve(spread, left), rel=1e-5)
+    assert fit.excess.tolist() == [[1.0]]
+
+
+def test_intervals_hold_the_truth_with_noisy_inputs():
+    """Of 10 logs; without the noise of the inputs, residuals widen the deviations."""
+    noise, errors = {"q": 2e-6, "tau": 0.1}, []
+    for seed in range(10):
+        model, log = pushed(seed, noise["tau"], noise["q"])
+        fit = fit_trajectories(model, log, ["mass of cart"], dt=RAIL_DT, noise=noise)
+        errors.append((fit.estimate["mass of cart"] - 1.6) / fit.estimate.deviation("mass of cart"))
+        assert fit.estimate.widening == 1.0
+    # Of 10 errors the mean square scatters by 0.45.
+    assert 0.2 < np.mean(np.square(errors)) < 2.5
+    exact = fit_trajectories(model, log, ["mass of cart"], dt=RAIL_DT, noise={"q": noise["q"]})
+    assert exact.estimate.widening > 20.0
+    assert abs(exact.estimate["mass of cart"] - 1.6) < 4.0 * exact.estimate.deviation("mass of cart")
+
+
+def test_deviations_widen_where_the_model_is_wrong():
+    """Noise that is three times as large as stated, and dry friction that the model takes for damping."""
+    truth = hinge(2.0, 0.5, damping=0.3)
+    log = swing(truth, 2.0, noise=3e-3, start=[1.0])
+    right, stated = (
+        fit_trajectories(truth, log, ["damping of hinge"], dt=DT, noise={"q": noise}) for noise in (3e-3, 1e-3)
+    )
+    assert right.estimate.widening == 1.0
+    assert right.excess.tolist() == [[1.0]]
+    assert stated.estimate.deviations / right.estimate.deviations == pytest.approx(1.0, abs=0.25)
+    assert stated.estimate.widening == pytest.approx(np.sqrt(stated.excess[0, 0]))
+    assert f"{stated.estimate.widening:.3g} times" in str(stated.estimate).splitlines()[-1]
+    dry = hinge(2.0, 0.5, damping=0.3, friction_loss=0.2)
+    log = swing(dry, 2.0, noise=1e-3, start=[1.0])
+    wrong = fit_trajectories(truth, log, ["damping of hinge", "mass of bob"], dt=DT, noise={"q": 1e-3})
+    assert wrong.estimate.widening > 5.0
+    assert wrong.estimate.widening > 1.5 * wrong.residual[0, 0], "they are alike for longer than a row"
+
+
+def test_excess_variance():
+    """One for independent residuals, else that of their average: alike over few rows, or larger than the noise."""
+    rng, everything = np.random.default_rng(0), np.ones((400, 1), dtype=bool)
+    white = rng.standard_normal((200, 400, 1))
+    assert sum(excess_variance(each, everything) > 1.0 for each in white) <= 5
+    # An average over four neighbours, scaled to unit variance, has four times the variance at length.
+    alike = np.stack([white[:, k : 397 + k] for k in range(4)]).sum(axis=0) / 2.0
+    found = [excess_variance(each, everything[:397]) for each in alike]
+    assert np.median(found) == pytest.approx(4.0, rel=0.5)
+    assert np.mean([excess_variance(3.0 * each, everything) for each in white]) == pytest.approx(9.0, rel=0.15)
+    measured = everything.copy()
+    measured[100:300] = False
+    assert excess_variance(np.where(measured, 3.0 * white[0], 0.0), measured) == pytest.approx(9.0, rel=0.4)
+
+
+def test_a_mass_that_runs_to_zero_is_at_its_bound():
+    """Its log is that of a pendulum without the mass, with noise on the side of a negative one."""
+
+    def model(mass):
+        builder = sim.ModelBuilder()
+        builder.add_link("arm", mass=1.0, com=(0, 0, -0.25), inertia=np.diag([0.02, 0.02, 0.001]))
+        builder.add_joint("shoulder", "revolute", child="arm", axis=(0, 1, 0), spring=sim.Spring(damping=0.05))
+        builder.add_link("load", mass=mass, inertia=1e-3 * np.eye(3))
+        joint = dict(parent="arm", position=(0, 0, -0.5), axis=(0, 1, 0), spring=sim.Spring(damping=0.05))
+        builder.add_joint("wrist", "revolute", child="load", **joint)
+        return builder.finalize("float64")
+
+    log = swing(model(1e-9), 1.0, seed=2, noise=1e-3, start=[1.0, 0.0])
+    fit = fit_trajectories(model(0.3), log, ["mass of load"], dt=DT, noise={"q": 1e-3})
+    assert fit.estimate.at_bound == ("mass of load",)
+    assert 0.0 < fit.estimate["mass of load"] < 1e-6
+    assert "mass of load is at its bound" in report(fit)
+
+
+def test_friction_along_two_directions():
+    """A ski that slides askew, and a box without a direction, which has one friction only."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(surface=sim.Surface(friction=1.0))
+    surface = sim.Surface(friction=0.1, friction_across=0.5, friction_direction=(1, 0, 0))
+    builder.add_box(half_extents=(0.2, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05), surface=surface, name="ski")
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 5, 0.1), name="box")
+    model = builder.finalize("float64")
+    unknowns = Unknowns(model, {"friction_across of *": Normal(0.5, 0.2), "friction of ski": Normal(0.1, 0.1)})
+    assert unknowns.names == ("friction_across of ski/geometry", "friction of ski")
+    with raises_naming("friction_across of box", "ski"):
+        Unknowns(model, ["friction_across of box"])
+    friction, across = (model.parameters[name].copy() for name in ("friction", "friction_across"))
+    ski = next(k for k, geometry in enumerate(model.geometries) if geometry.name == "ski/geometry")
+    friction[ski], across[ski] = 0.15, 0.4
+    simulator = sim.Simulator(model, DT, 1, "cpu", parameters={"friction": friction, "friction_across": across})
+    qd0 = np.zeros(model.nv)
+    qd0[:2] = 1.0, 1.5
+    q = simulator.rollout(simulator.state(model.q0, qd0), steps=200).q.numpy()[::20, 0]
+    log = Log(model, 20 * DT * np.arange(len(q)), q, qd=np.tile(qd0, (len(q), 1)))
+    fit = fit_trajectories(model, log, unknowns, dt=DT, noise={"q": 1e-3}, known_start=True)
+    np.testing.assert_allclose(fit.estimate.values, [0.4, 0.15], atol=1e-4)
 
 
 def puck():
@@ -475,6 +609,10 @@ def of(function):
         (dict(noise={"q": [0.1, 0.1, 0.1]}), r"noise of q has shape \(3,\); expected one number, or 2"),
         (dict(noise={"q": [0.1, np.inf]}), "seed 0: joint1 wasn't measured; .*start=.*known_start=True"),
         (dict(noise={"q": [0.1, np.inf]}, start={"q": 0.0}, segment=0.1), "seed 0: joint1 wasn't measured; segments"),
+        (dict(noise={"q": 0.1, "tau": 1.0}), "seed 0: tau is missing"),
+        (dict(noise={"q": 0.1, "tau": [1.0] * 3}), r"noise of tau has shape \(3,\); expected one number, or 2"),
+        (dict(noise={"tau": 1.0}), "noise: give the standard deviation of 'q'"),
+        (dict(noise={"q": 0.1, "tau": -1.0}), "noise of tau is -1.0; expected zero or positive"),
         (dict(noise={"qdd": 1.0}), "noise: unknown channel 'qdd'"),
         (dict(start=0.1), "start is 0.1; give standard deviations by name"),
         (dict(start={"tau": 0.1}), "start: unknown channel 'tau'; there are q, qd"),

@@ -25,6 +25,7 @@ from sim.simulation.options import ContactMethod
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
+NOISY_ROUNDS = 3  # searches with noisy inputs, each with their effect near the result of the one before
 MOST_SAMPLED = 20  # free numbers; importance sampling in more dimensions needs too many samples
 
 
@@ -40,6 +41,8 @@ class TrajectoryFit:
         residual: root mean square residual, in standard deviations, of each channel and degree of freedom [channels,
             nv]; one if model and noise are right, NaN if nothing was measured.
         residual_before: that of the first guess.
+        excess: variance of the residuals over that of the noise, averaged over the times for which they stay alike; one
+            if the noise explains them [channels, nv]. Deviations are wider by it.
 
     Example:
         >>> import numpy as np
@@ -63,6 +66,7 @@ class TrajectoryFit:
     motion: Motion
     residual: np.ndarray
     residual_before: np.ndarray
+    excess: np.ndarray
     _problem: Shooting = field(repr=False)
 
     @property
@@ -125,7 +129,7 @@ class TrajectoryFit:
         def likelihood(x: np.ndarray) -> np.ndarray:
             inside = ((x[0] >= unknowns.lower) & (x[0] <= unknowns.upper)).all(axis=1)
             found = np.full(len(x[0]), -np.inf)
-            found[inside] = -0.5 * problem.many(x[0][inside]) if inside.any() else found[inside]
+            found[inside] = -0.5 * problem.many(x[0][inside], self.excess) if inside.any() else found[inside]
             return np.where(np.isfinite(found), found, -np.inf)[None]
 
         peak, width = estimate.free[None, None], estimate.free_covariance[None, None]
@@ -178,7 +182,8 @@ def fit_trajectories(
         dt: time step of the simulation [s].
         noise: standard deviation of the measurements, for "q", "qd" or both: a number, or one for each degree of
             freedom [nv]; for a quaternion that of the rotation about each axis [rad]. What is NaN in the log isn't
-            measured, nor is a degree of freedom with a noise of ``np.inf``.
+            measured, nor is a degree of freedom with a noise of ``np.inf``. For "tau" and "control" that of the inputs,
+            whose errors are independent from row to row: a number, or one for each [nv] or [nu]. Default: exact inputs.
         segment: duration of a segment [s], for logs in which every degree of freedom was measured. Default: one segment
             for each log.
         start: standard deviation of each log's initial state before any measurement, for "q", "qd" or both: a number,
@@ -239,29 +244,33 @@ def fit_trajectories(
     first = wanted.start.numpy() if guesses is None else problem.best_of(as_numbers("guesses", guesses))
     states = np.zeros(problem.extra)
     found = _search(problem, np.append(first, states), max_evaluations)
-    slope, size = problem.jacobian(found.x), problem.size
+    slope, size, excess = problem.marginal(problem.jacobian(found.x)), problem.size, problem.excess(found.x)
+    of_rows = np.ones(len(slope))
+    of_rows[: problem.weight.numel()] = np.resize(excess, problem.weight.numel())
     estimate = describe(
-        wanted, found, problem.marginal(slope.T @ slope), problem.misfit(found.x),
-        int(problem.weight.count_nonzero()),
+        wanted, found, slope, problem.misfit(found.x), int(problem.weight.count_nonzero()),
+        of_rows if (excess > 1.0).any() else None,
     )  # fmt: skip
     values = wanted.parameters(torch.from_numpy(found.x[:size]))
     return TrajectoryFit(
         estimate, {name: value.numpy() for name, value in values.items()}, segments, problem.motion(found.x),
-        problem.sizes(found.x), problem.sizes(np.append(wanted.start.numpy(), states)), problem,
+        problem.sizes(found.x), problem.sizes(np.append(wanted.start.numpy(), states)), excess, problem,
     )  # fmt: skip
 
 
 def _search(problem: Shooting, x0: np.ndarray, max_evaluations: int) -> scipy.optimize.OptimizeResult:
-    """Minimise from free numbers [size + extra]; with segments, first with gaps that may stay slightly open.
+    """Minimise from free numbers [size + extra], in several searches with gaps or noisy inputs.
 
-    Without that first stage, half of the searches ended elsewhere, or didn't end.
+    With segments, gaps may stay slightly open at first: otherwise half of the searches ended elsewhere, or didn't end.
     """
+    stages = [FIRST_GAP] * bool(problem.segments.following) + [GAP] * (NOISY_ROUNDS if problem.noisy else 1)
     evaluations = 0
-    if problem.segments.following and max_evaluations > 1:
-        problem.gap = FIRST_GAP
-        first = solve(problem.unknowns, x0, problem, max_evaluations // 2)
-        x0, evaluations = first.x, int(first.nfev)
-    problem.gap = GAP
-    found = solve(problem.unknowns, x0, problem, max_evaluations - evaluations)
-    found.nfev += evaluations
+    for k, problem.gap in enumerate(stages):
+        if problem.noisy:
+            problem.whiten(x0)
+        left, last = max_evaluations - evaluations, k + 1 == len(stages)
+        if last or left > 1:
+            found = solve(problem.unknowns, x0, problem, left if last else left // 2)
+            x0, evaluations = found.x, evaluations + int(found.nfev)
+    found.nfev = evaluations
     return found

@@ -61,6 +61,7 @@ class Segments:
         q: measured coordinates, interpolated where there are none [rows, worlds, nq].
         qd: measured velocities, or derivatives of the coordinates, likewise [rows, worlds, nv].
         inputs: inputs of the motions.
+        input_noise: standard deviation of each of their entries, joint forces first [n].
         channels: measured channels, "q", "qd" or both.
         weight: one over the deviation for measured entries, zero elsewhere [rows, worlds, channels * nv].
         following: (segment, next segment, first row of the next one).
@@ -76,6 +77,7 @@ class Segments:
     q: torch.Tensor
     qd: torch.Tensor
     inputs: Inputs
+    input_noise: torch.Tensor
     channels: tuple[str, ...]
     weight: torch.Tensor
     following: tuple[tuple[int, int, int], ...]
@@ -138,6 +140,7 @@ def cut(
         hold, interval, tuple(float(logs[k].time[first]) for k, first, _ in pieces),
         stacked([log.q for log in complete], length + 1), stacked([_velocity(log) for log in complete], length + 1),
         Inputs(*(stacked([_input(log, name) for log in logs], length) if name in inputs else None for name in INPUTS)),
+        torch.from_numpy(_input_noise(model, logs[0], inputs, deviations)),
         channels, as_states(np.stack([_of_piece(measured, logs, piece, length + 1) for piece in pieces], axis=1)),
         tuple((k - 1, k, length) for k, first in enumerate(of_first[:, 0]) if not first),
         as_states(np.array([activations[k][first] for k, first, _ in pieces])),
@@ -217,6 +220,12 @@ def _noise(model: Model, noise: Mapping[str, Any]) -> dict[str, np.ndarray]:
         if name in MEASURED and (not (value > 0.0).all() or np.isinf(value).all()):
             raise ModelError(f"noise of {name} is {noise[name]}; expected a positive number, or {model.nv} of them")
     return found
+
+
+def _input_noise(model: Model, log: Log, inputs: Sequence[str], noise: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the standard deviation of each entry of the inputs that there are, zero by default [n]."""
+    log.require(*(name for name in INPUTS if name in noise))
+    return np.concatenate([noise.get(name, np.zeros(channel_width(model, name))) for name in inputs] or [np.zeros(0)])
 
 
 def _start_deviations(model: Model, start: Mapping[str, Any]) -> dict[str, np.ndarray]:

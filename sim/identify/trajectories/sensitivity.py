@@ -145,7 +145,7 @@ class Simulators:
         Returns:
             [rows, worlds, nq + nv + na, p + m]: derivatives in the free numbers, then in the variables of ``start``.
         """
-        a, b = self._of_intervals(x, motion, inputs)
+        a, b, _ = self.of_intervals(x, motion, inputs)
         slopes = [torch.cat([start.new_zeros(*start.shape[:2], x.shape[1]), start], dim=-1)]
         for k in range(len(a)):
             following = a[k] @ slopes[-1]
@@ -153,9 +153,11 @@ class Simulators:
             slopes.append(following)
         return torch.stack(slopes)
 
-    def _of_intervals(self, x: torch.Tensor, motion: Motion, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return derivatives of states in the previous ones [rows - 1, worlds, nx, nx], and in free numbers [..., nx,
-        p].
+    def of_intervals(
+        self, x: torch.Tensor, motion: Motion, inputs: Inputs, of_inputs: bool = False
+    ) -> tuple[torch.Tensor, ...]:
+        """Return derivatives of states in the previous ones [rows - 1, worlds, nx, nx], in free numbers [..., nx, p],
+        and, if wanted, in the inputs that there are, joint forces first [..., nx, n].
         """
         rows, worlds = motion.q.shape[0] - 1, motion.q.shape[1]
         states = [each[:-1].flatten(0, 1) for each in motion.states]
@@ -167,13 +169,16 @@ class Simulators:
             first = min(begin, rows * worlds - count)
             some = slice(first, first + count)
             given = Inputs(*(None if each is None else each[some] for each in (flat.tau, flat.control)))
-            found = self._of_some(numbers[some], [each[some] for each in states], given)
+            found = self._of_some(numbers[some], [each[some] for each in states], given, of_inputs)
             parts.append(found[begin - first :])
         whole = torch.cat(parts).unflatten(0, (rows, worlds))
-        return whole.split([self.state_size, x.shape[1]], dim=-1)
+        sizes = [self.state_size, x.shape[1]]
+        return whole.split([*sizes, whole.shape[-1] - sum(sizes)], dim=-1)
 
-    def _of_some(self, x: torch.Tensor, states: Sequence[torch.Tensor], inputs: Inputs) -> torch.Tensor:
-        """Return derivatives of states one interval later [worlds, nx, nx + p]."""
+    def _of_some(
+        self, x: torch.Tensor, states: Sequence[torch.Tensor], inputs: Inputs, of_inputs: bool
+    ) -> torch.Tensor:
+        """Return derivatives of states one interval later [worlds, nx, nx + p + n]."""
         simulator = self.simulator(x)
         device = wp.device_to_torch(simulator.device)
         inner = [each.detach().to(device).requires_grad_() for each in (*states, x)]
@@ -181,6 +186,8 @@ class Simulators:
         if not any(value.requires_grad for value in given.values()):
             raise ModelError("parameters don't depend on the unknowns; use only PyTorch operations in the function")
         tau, control = self._inputs(inputs, device)
+        if of_inputs:
+            inner += [each.requires_grad_() for each in (tau, control) if each is not None]
         act = inner[2] if self.model.na else None
         later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, act=act, **given)
         rows = []

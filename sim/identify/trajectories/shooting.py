@@ -1,12 +1,14 @@
 """Residuals between simulated and measured motions, and their derivatives."""
 
 import numpy as np
+import scipy.stats
 import torch
 
 from sim.errors import ModelError
 from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
 from sim.identify.trajectories.segments import Segments
 from sim.identify.trajectories.sensitivity import Motion, Simulators, Start
+from sim.identify.trajectories.whitening import Whitening
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 
@@ -17,6 +19,8 @@ GAP = 1e-3
 # start.
 FIRST_GAP = 0.1
 TOGETHER = 1024  # motions per batch
+UNLIKELY = 1e-3  # probability of residuals below which the model is called wrong
+FEWEST = 5  # averages of neighbouring residuals from which their variance is taken
 
 
 class Shooting(Residuals):
@@ -32,6 +36,7 @@ class Shooting(Residuals):
         extra: number of free numbers of initial states.
         robot: the model's kinematics.
         gap: standard deviation of a gap, by default ``GAP``; a search may start with a larger one.
+        noisy: True if inputs have noise; then residuals are those that :meth:`whiten` makes independent.
     """
 
     def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments):
@@ -43,7 +48,21 @@ class Shooting(Residuals):
         # Entries of an initial state that are unknown in some segment; mask of the free numbers if all of them are so.
         self._moving = torch.nonzero(segments.free.any(dim=0))[:, 0]
         self._used = np.append(np.ones(self.size, dtype=bool), segments.free[:, self._moving].numpy().ravel())
+        self.noisy = bool(segments.input_noise.any())
         self._known: tuple[bytes, Motion] | None = None
+        self._whitening: Whitening | None = None
+        self._ends: dict[int, torch.Tensor] = {}  # derivatives of gaps in a segment's last state, for gaps of size one
+
+    def whiten(self, x: np.ndarray) -> None:
+        """Make residuals independent for errors of inputs near the motions of these free numbers [size + extra]."""
+        motion, segments, theta = self.motion(x), self.segments, torch.from_numpy(x[: self.size])
+        numbers = theta.repeat(segments.count, 1)
+        transition, _, of_inputs = self.worlds.of_intervals(numbers, motion, segments.inputs, of_inputs=True)
+        states = torch.eye(self.worlds.state_size, dtype=torch.float64).expand(segments.rows, segments.count, -1, -1)
+        slopes = self._misfit_slopes(motion, states)
+        self._whitening = Whitening(transition, of_inputs * segments.input_noise, slopes)
+        changes = self._changes(x)
+        self._ends = {each[0]: self.gap * self._gap_slopes(motion, changes, *each)[0] for each in segments.following}
 
     def motion(self, x: np.ndarray) -> Motion:
         """Return the motions for free numbers [size + extra]."""
@@ -58,10 +77,14 @@ class Shooting(Residuals):
     def values(self, x: np.ndarray) -> np.ndarray:
         """Return residuals, see :class:`Residuals`."""
         motion, changes = self.motion(x), self._changes(x)
-        gaps = [self._gap(motion, changes, *each).numpy() for each in self.segments.following]
+        misfits, error = self._white(self._misfits(motion)[..., None])
+        gaps = [
+            self._white_gap(each[0], self._gap(motion, changes, *each)[:, None], error).numpy().ravel()
+            for each in self.segments.following
+        ]
         of_start = (changes * self._prior)[self._prior > 0.0].numpy()
         prior = prior_deviations(self.unknowns, x[: self.size])
-        return np.concatenate([self._misfits(motion).numpy().ravel(), prior, *gaps, of_start])
+        return np.concatenate([misfits.numpy().ravel(), prior, *gaps, of_start])
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """Return derivatives, see :class:`Residuals`."""
@@ -69,55 +92,64 @@ class Shooting(Residuals):
         changes, theta = self._changes(x), torch.from_numpy(x[: self.size]).repeat(count, 1)
         start = self._start_slopes(changes)
         slopes = self.worlds.derivatives(theta, motion, self.segments.inputs, start)
-        own = self._misfit_slopes(motion, slopes).numpy()
+        own, error = self._white(self._misfit_slopes(motion, slopes))
         all_numbers = len(self._used)
         whole = np.zeros((*own.shape[:3], all_numbers))
         whole[..., : self.size] = own[..., : self.size]
         for world in range(count):
-            whole[:, world, :, self._columns(world)] = own[:, world, :, self.size :]
+            whole[:, world, :, self._columns(world)] = own[:, world, :, self.size :].numpy()
         prior = prior_slopes(self.unknowns, x[: self.size])
         parts = [whole.reshape(-1, all_numbers), np.pad(prior, ((0, 0), (0, all_numbers - self.size)))]
         for before, after, row in self.segments.following:
             of_end, of_start = self._gap_slopes(motion, changes, before, after, row)
             gap = np.zeros((len(of_end), all_numbers))
-            along = (of_end @ slopes[row, before]).numpy()
+            along = self._white_gap(before, of_end @ slopes[row, before], error).numpy()
             gap[:, : self.size], gap[:, self._columns(before)] = along[:, : self.size], along[:, self.size :]
-            gap[:, self._columns(after)] = (of_start @ start[after]).numpy()
+            gap[:, self._columns(after)] = self._white_gap(before, of_start @ start[after], None).numpy()
             parts.append(gap)
         known_before = self._prior[:, self._moving].numpy().ravel()
         parts.append(np.diag(np.append(np.zeros(self.size), known_before))[self.size :][known_before > 0.0])
         return np.concatenate(parts)[:, self._used]
 
-    def marginal(self, information: np.ndarray) -> np.ndarray:
-        """Return the information about the unknowns [size, size], marginalised over unknown initial states."""
-        a, b, c = (
-            information[rows, columns]
-            for rows, columns in (
-                (slice(self.size), slice(self.size)),
-                (slice(self.size), slice(self.size, None)),
-                (slice(self.size, None), slice(self.size, None)),
-            )
-        )
-        return a - b @ np.linalg.lstsq(c, b.T, rcond=None)[0] if self.extra else a
+    def marginal(self, slope: np.ndarray) -> np.ndarray:
+        """Return derivatives in the unknowns [n, size] without the part that unknown initial states explain, from those
+        in all free numbers.
+        """
+        own, of_start = slope[:, : self.size], slope[:, self.size :]
+        return own - of_start @ np.linalg.lstsq(of_start.T @ of_start, of_start.T @ own, rcond=None)[0]
+
+    def excess(self, x: np.ndarray) -> np.ndarray:
+        """Return the variance of residuals over that of their noise [channels, nv]: one if the noise explains them.
+
+        It is that of averages over the number of rows for which it is largest, so that residuals that stay alike count.
+        """
+        residuals, measured = self._residuals(x).numpy(), (self.weight > 0.0).numpy()
+        columns = [excess_variance(residuals[..., k], measured[..., k]) for k in range(residuals.shape[-1])]
+        return np.array(columns).reshape(len(self.segments.channels), -1)
 
     def misfit(self, x: np.ndarray) -> float:
         """Return the sum of squared residuals of the measurements."""
-        return float(self._misfits(self.motion(x)).square().sum())
+        return float(self._residuals(x).square().sum())
 
     def sizes(self, x: np.ndarray) -> np.ndarray:
         """Return root mean squares of the residuals, in standard deviations [channels, nv]; NaN where nothing was
         measured.
         """
         shape = (len(self.segments.channels), self.worlds.model.nv)
-        squares = self._misfits(self.motion(x)).square().flatten(0, 1).sum(0).reshape(shape)
+        squares = self._residuals(x).square().flatten(0, 1).sum(0).reshape(shape)
         counts = self.weight.gt(0.0).flatten(0, 1).sum(0).reshape(shape)
         return (squares / counts).sqrt().numpy()
 
-    def many(self, thetas: np.ndarray) -> np.ndarray:
+    def many(self, thetas: np.ndarray, excess: np.ndarray | float = 1.0) -> np.ndarray:
         """Return sums of squares [n], priors included, for free numbers of the unknowns [n, size], from measured
         starts.
+
+        Args:
+            thetas: the free numbers.
+            excess: variance of the residuals over that of their noise, [channels, nv] or one for all.
         """
         count, segments = self.segments.count, self.segments
+        wider = torch.as_tensor(np.ravel(np.sqrt(excess)))
         together = max(1, min(len(thetas), TOGETHER // count))
         found = []
         for begin in range(0, len(thetas), together):
@@ -128,7 +160,8 @@ class Shooting(Residuals):
             motion = self.worlds.run(theta, start, inputs, segments.rows)
             by_guess = (each.double().unflatten(1, (together, count)) for each in (motion.q, motion.qd))
             for q, qd in zip(*(each.unbind(1) for each in by_guess), strict=True):
-                found.append(float(self._misfits(Motion(q, qd)).square().sum()))
+                residuals = self._white(self._misfits(Motion(q, qd))[..., None])[0][..., 0]
+                found.append(float((residuals / wider).square().sum()))
         prior = self.unknowns.prior_deviations(torch.from_numpy(thetas)).square().sum(-1).numpy()
         return np.array(found[: len(thetas)]) + prior
 
@@ -140,6 +173,23 @@ class Shooting(Residuals):
         if not np.isfinite(found).any():
             raise ModelError("guesses: all motions diverge; give other guesses")
         return guesses[int(np.nanargmin(found))]
+
+    def _residuals(self, x: np.ndarray) -> torch.Tensor:
+        """Return independent residuals of the measurements [rows, worlds, channels * nv]."""
+        return self._white(self._misfits(self.motion(x))[..., None])[0][..., 0]
+
+    def _white(self, misfits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return independent residuals, or derivatives of residuals [rows, worlds, channels * nv, c], and the predicted
+        change of the last state.
+        """
+        return (misfits, None) if self._whitening is None else self._whitening(misfits)
+
+    def _white_gap(self, world: int, gap: torch.Tensor, error: torch.Tensor | None) -> torch.Tensor:
+        """Return independent gaps behind a segment, or derivatives of gaps [width, c]."""
+        if self._whitening is None:
+            return gap
+        slope = self._ends[world] / self.gap
+        return self._whitening.at_end(world, slope, gap, None if error is None else error[world])
 
     def _columns(self, world: int) -> slice:
         """Return the columns of a segment's initial state, before those of known entries are left out."""
@@ -218,6 +268,28 @@ class Shooting(Residuals):
     def _scaled_gap(self, start: Start, end: Start) -> torch.Tensor:
         differences = self.robot.difference(start[0], end[0]), *(b - a for a, b in zip(start[1:], end[1:], strict=True))
         return torch.cat(differences) / self.segments.scale / self.gap
+
+
+def excess_variance(residuals: np.ndarray, measured: np.ndarray) -> float:
+    """Return the variance of averages over neighbours, over that of independent noise: one if that explains it.
+
+    Averages over twice as many count if independent ones of the variance found so far would hardly scatter as much.
+
+    Args:
+        residuals: residuals in standard deviations, zero where nothing was measured [rows, worlds].
+        measured: mask of the measured ones.
+    """
+    found, length = 1.0, 1
+    while length <= len(residuals):
+        starts = np.arange(0, len(residuals), length)
+        sums, counts = (np.add.reduceat(each, starts, axis=0) for each in (residuals, measured.astype(float)))
+        squares = sums[counts > 0.0] ** 2 / counts[counts > 0.0]
+        if length > 1 and len(squares) < FEWEST:
+            break
+        if len(squares) and scipy.stats.chi2.sf(squares.sum() / found, len(squares)) < UNLIKELY:
+            found = float(squares.mean())
+        length *= 2
+    return found
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:

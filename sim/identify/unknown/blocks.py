@@ -13,6 +13,7 @@ from sim.model.model import Model
 from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia
 
 BODY = ("mass", "com", "inertia")  # parameters of a link that are one unknown together
+MASSLESS = 1e-6  # lower bound of a mass, relative to its first guess: a simulation needs a positive one
 LENGTHS = 3.0  # standard deviation of the logarithm of a body's radii of gyration, without a prior
 
 
@@ -97,26 +98,6 @@ class Numbers(Block):
     def readings(self, x: torch.Tensor) -> torch.Tensor:
         """Return the reported numbers, see :class:`Block`."""
         return x
-
-
-class Mass(Block):
-    """A positive number, by its logarithm. A link's inertia about its centre of mass stays unchanged."""
-
-    @classmethod
-    def of(cls, name: str, target: Target, start: float, prior: Prior | None) -> "Mass":
-        """Make the block starting from a mass [kg]."""
-        if not start > 0.0:
-            raise ModelError(f"'{name}': its first guess is {start:g} kg; a mass must be positive")
-        first = torch.tensor([start], dtype=torch.float64, device="cpu").log()
-        return cls(name, (target,), ((name, "kg"),), first, -np.inf, np.inf, prior)
-
-    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the values, see :class:`Block`."""
-        return (x[..., 0].exp(),)
-
-    def readings(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the reported numbers, see :class:`Block`."""
-        return x.exp()
 
 
 class Vector(Block):

@@ -10,7 +10,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Target, Vector
+from sim.identify.unknown.blocks import BODY, MASSLESS, Block, Bodies, Numbers, Target, Vector
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
 from sim.model.checks import names_in, require_type
 from sim.model.joint_types import JOINT_TYPES
@@ -21,7 +21,8 @@ from warp_kernels.types import EXACT_FILTER, FILTER, MUSCLE_FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
-    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping",
+    "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness",
+    "contact_damping",
 )  # fmt: skip
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
 OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset", "time_constant")
@@ -175,11 +176,13 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
         raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}")
     if "*" not in pattern:  # a link and its geometry may share a name; the first is enough
         found = found[:1]
-    return [
-        _block(model, quantity, parameter, owner, entries, prior)
-        for parameter, owner, entries in found
-        if taken.isdisjoint((each, k) for each in (BODY if parameter == "inertial" else (parameter,)) for k in entries)
-    ]
+    blocks, seen = [], set(taken)
+    for parameter, owner, entries in found:
+        numbers = {(each, k) for each in (BODY if parameter == "inertial" else (parameter,)) for k in entries}
+        if seen.isdisjoint(numbers):  # a link has the entries of its geometries, which come first
+            blocks.append(_block(model, quantity, parameter, owner, entries, prior))
+            seen |= numbers
+    return blocks
 
 
 def _distinct(model: Model, wanted: Mapping[str, Prior | None]) -> list[Block]:
@@ -217,11 +220,15 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_JOINTS:
         return [(quantity, joints)]
     shapes: dict[str, list[int]] = {}
-    for k, geometry in enumerate(model.geometries):
-        if geometry.collides:
-            shapes[geometry.name] = [k]
+    colliding = [
+        (k, geometry)
+        for k, geometry in enumerate(model.geometries)
+        if geometry.collides and (quantity != "friction_across" or geometry.friction_direction is not None)
+    ]
+    for k, geometry in colliding:
+        shapes[geometry.name] = [k]
     for link, link_name in enumerate(model.link_names):
-        own = [k for k, geometry in enumerate(model.geometries) if geometry.collides and geometry.link == link]
+        own = [k for k, geometry in colliding if geometry.link == link]
         if own:
             shapes.setdefault(link_name, own)
     return [(quantity, shapes), *([("friction_loss", joints)] if quantity == "friction" else [])]
@@ -265,13 +272,13 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
     if prior is None and np.ptp(present) > 0.0:
         raise ModelError(f"'{name}': its entries {present.tolist()} differ; give a prior as the first guess")
     start = float(present[0]) if prior is None else float(prior.start)  # type: ignore[union-attr]
-    if quantity == "mass":
-        return Mass.of(name, target, start, prior)
+    if quantity == "mass" and not start > 0.0:
+        raise ModelError(f"'{name}': its first guess is {start:g} kg; a mass must be positive")
     if parameter in NO_SLOPE_AT_ZERO and start == 0.0:
         raise ModelError(f"'{name}': it is zero and has no derivative there; give a prior as the first guess")
     if not np.isfinite(start):
         raise ModelError(f"'{name}': it is {start}; give a prior as the first guess")
-    lower = 0.0 if parameter in NOT_NEGATIVE else -np.inf
+    lower = MASSLESS * start if quantity == "mass" else 0.0 if parameter in NOT_NEGATIVE else -np.inf
     return Numbers.of(name, target, start, unit, prior, lower, 1.0 if parameter == "restitution" else np.inf)
 
 
