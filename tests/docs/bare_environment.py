@@ -22,7 +22,7 @@ import numpy as np
 import sim
 
 # What needs no extra can be imported without one.
-import sim.envs, sim.exporters, sim.importers, sim.render, sim.torch, sim.torch.drm, sim.usd
+import sim.envs, sim.exporters, sim.importers, sim.learn, sim.render, sim.torch, sim.torch.drm, sim.usd
 from scenes import throw
 
 robot = sim.torch.Robot(throw.ARM_URDF)
@@ -41,6 +41,10 @@ assert abs(fit.estimate["damping of hinge"] - 0.3) < 1e-3, fit.estimate
 costs = [sim.optimise.Posture([0.5], weight=100.0, at=-1), sim.optimise.Effort(1e-3)]
 problem = sim.optimise.Problem(swinging, stages=20, costs=costs, hold=5, limits=(-9.0, 9.0))
 assert abs(sim.optimise.ilqr(problem).q[-1, 0] - 0.5) < 0.05
+
+# A policy for a cart-pole, by some steps of a training.
+training = sim.learn.train("CartpoleSwingup", iterations=2, device="cpu", envs=4, horizon=8, folder="policy")
+assert sim.learn.load_policy("policy/policy.pt")[0].num_observations == training.policy.num_observations
 
 # Rays on stairs.
 ground = sim.terrain.generate([sim.terrain.Stairs()], levels=2, size=4.0, seed=0)

@@ -357,3 +357,74 @@ def test_rsl_rl_gets_groups_and_logs_names(tmp_path, capsys):
     }  # fmt: skip
     with torch.no_grad():
         assert runner.alg.critic(env.get_observations()).shape == (4, 1)
+
+
+def test_skrl_learns(tmp_path):
+    """Its PPO trains a policy, whose critic sees the group "critic", and logs the means of the terms."""
+    pytest.importorskip("skrl")
+    from sim.envs.adapters.skrl import SkrlEnv
+
+    env = SkrlEnv(remembering())
+    from skrl.agents.torch.ppo import PPO, PPO_CFG
+    from skrl.memories.torch import RandomMemory
+    from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
+    from skrl.trainers.torch import SequentialTrainer, SequentialTrainerCfg
+
+    spaces = {"observation_space": env.observation_space, "state_space": env.state_space, "device": env.device}
+
+    class Actor(GaussianMixin, Model):
+        def __init__(self):
+            Model.__init__(self, action_space=env.action_space, **spaces)
+            GaussianMixin.__init__(self)
+            self.net = torch.nn.Linear(self.num_observations, self.num_actions)
+            self.deviation = torch.nn.Parameter(torch.zeros(self.num_actions))
+
+        def compute(self, inputs, role):
+            return self.net(inputs["observations"]), {"log_std": self.deviation}
+
+    class Critic(DeterministicMixin, Model):
+        def __init__(self):
+            Model.__init__(self, action_space=env.action_space, **spaces)
+            DeterministicMixin.__init__(self)
+            self.net = torch.nn.Linear(self.num_states, 1)
+
+        def compute(self, inputs, role):
+            return self.net(inputs["states"]), {}
+
+    settings = PPO_CFG(rollouts=16, learning_epochs=1)
+    settings.experiment.directory = str(tmp_path)
+    memory = RandomMemory(memory_size=16, num_envs=4, device=env.device)
+    agent = PPO(
+        models={"policy": Actor(), "value": Critic()},
+        memory=memory,
+        cfg=settings,
+        action_space=env.action_space,
+        **spaces,
+    )
+    logged, track = [], agent.track_data
+    agent.track_data = lambda name, value: (logged.append(name), track(name, value))
+    before = agent.policy.net.weight.clone()
+    run = SequentialTrainerCfg(timesteps=48, headless=True, disable_progressbar=True, close_environment_at_exit=False)
+    trainer = SequentialTrainer(env=env, agents=agent, cfg=run)
+    trainer.train()
+    assert not torch.equal(agent.policy.net.weight, before)
+    assert any("reward/track" in name for name in logged)
+
+
+def test_skrl_is_told_how_episodes_end():
+    """A time limit is none where the time is final; then it is a failure. Another mode of resets is an error."""
+    pytest.importorskip("skrl")
+    from sim.envs.adapters.skrl import SkrlEnv
+
+    for name, followed in (("CartpoleSwingup", True), ("Pendulum-1", False)):
+        env = SkrlEnv(sim.envs.make(name, 2, device="cpu", seed=0))
+        first, _ = env.reset()
+        env._env.episode_length_buf = torch.tensor([env.max_episode_length - 1, 0])
+        seen, _, terminated, truncated, _ = env.step(torch.zeros(2, 1))
+        assert terminated[:, 0].tolist() == [not followed, False]
+        assert truncated[:, 0].tolist() == [followed, False]
+        assert torch.equal(env.reset()[0], seen)
+        assert not torch.equal(seen, first)
+        assert env.state() is env.state_space is None
+    with raises_naming("skrl", "same_step", "disabled"):
+        SkrlEnv(sim.envs.make("Pendulum-1", 1, device="cpu", autoreset_mode="disabled"))
