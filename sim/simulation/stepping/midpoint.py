@@ -11,7 +11,7 @@ from sim.model.inertia import joint_inertias, symmetry_axes
 from sim.simulation.stepping.lane_groups import Copies
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
-from sim.simulation.stepping.stages.loops import loop_links
+from sim.simulation.stepping.stages.loops import LoopStage, loop_links
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.joint_weights import joint_weight_kernels
@@ -34,6 +34,7 @@ class MiddleDynamics(FreeDynamics):
         joint_diagonal: implicit terms on the mass matrix's diagonal besides armature [dof, ...].
         kahan_lower, kahan_upper, kahan_diagonal, kahan_theta, kahan_loss, kahan_change: see
             :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
+        loops: rows of points, welds and couplings; None in models without them.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
         middle_qd, middle_lift, change_qd, change_lift, change_weight: inputs of the adjoint of inverse dynamics.
     """
@@ -64,6 +65,7 @@ class MiddleDynamics(FreeDynamics):
         )
         self._no_bars = fill(step.structs.JointParameters)
         self._no_gravity = zeros((1, 1), step.device_model.types.vec3, device)
+        self.loops: LoopStage | None = LoopStage(step, step.looped_trees) if step.looped_trees.any() else None
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
@@ -72,6 +74,8 @@ class MiddleDynamics(FreeDynamics):
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
         super().prepare_adjoint()
+        if self.loops:
+            self.loops.prepare_adjoint()
         step, t, groups = self._step, self._step.groups.types, self._step.groups
         dofs = self.kahan_loss.shape[0]
         self.kahan_weight, self.kahan_force = (groups.of_groups(dofs, t.real) for _ in range(2))
@@ -92,8 +96,8 @@ class MiddleDynamics(FreeDynamics):
         """Change accelerations by Kahan's rule, with the impulses of loops."""
         if self._has_coupling:
             self._step.launch(self._kahan.couple_velocities, self._trees)
-        if self._step.loop_stage:
-            self._step.loop_stage.couple()
+        if self.loops:
+            self.loops.couple()
 
     @property
     def free_step(self) -> dict[str, Any]:
@@ -103,8 +107,8 @@ class MiddleDynamics(FreeDynamics):
     def free_step_adjoint(self) -> None:
         """Propagate the adjoint of accelerations to joint forces, springs and dampers."""
         step = self._step
-        if step.loop_stage:
-            step.loop_stage.adjoint()
+        if self.loops:
+            self.loops.adjoint()
         if self._has_coupling:
             step.launch(self._kahan.couple_adjoint, self._trees, lift=self._lift.groups)
         step.launch(

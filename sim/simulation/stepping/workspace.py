@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
     from sim.simulation.stepping.stages.link_forces import LinkForces
-    from sim.simulation.stepping.stages.loops import LoopStage
     from sim.simulation.stepping.stages.surface_motion import SurfaceMotion
     from sim.simulation.stepping.stages.warm_start import WarmStart
 
@@ -62,7 +61,6 @@ class Workspace(SolverChoice):
     link_forces: "LinkForces"
     kinematics: "Kinematics"
     dynamics: "FreeDynamics"
-    loop_stage: "LoopStage | None"
     actuation: "Actuation"
     contact_stage: "ContactStage"
     surfaces: "SurfaceMotion | None"
@@ -168,11 +166,6 @@ class Workspace(SolverChoice):
     def drift_velocity(self) -> wp.array:
         """The velocity along which positions move after the constraints."""
         return self.qd_path
-
-    @property
-    def looped_trees(self) -> np.ndarray:
-        """Return a mask of the trees whose free dynamics include the impulses of points, welds and couplings."""
-        return np.zeros(self.model.num_trees, dtype=bool)
 
     @property
     def equality_options(self) -> Any:

@@ -18,6 +18,7 @@ class LoopStage(Stage):
 
     Args:
         step: workspace of the step.
+        looped_trees: mask of the trees that they act on.
 
     Attributes:
         loops: struct of the rows.
@@ -27,12 +28,12 @@ class LoopStage(Stage):
         loop_weight, loop_force: scratch of the adjoint.
     """
 
-    def __init__(self, step: Workspace):
+    def __init__(self, step: Workspace, looped_trees: np.ndarray):
         super().__init__(step)
         blocks, starts, entries = loop_entries(step.model)
         self.loops: Any = fill(
             Loops,
-            tree=step.integers(np.flatnonzero(step.looped_trees)),
+            tree=step.integers(np.flatnonzero(looped_trees)),
             **{name: step.integers(column) for name, column in zip(("kind", "item", "input"), blocks.T, strict=True)},
             block_start=step.integers(np.cumsum([0, *np.where(blocks[:, 0] == COUPLING, 1, 3)])),
             row_start=step.integers(starts),
@@ -56,21 +57,16 @@ class LoopStage(Stage):
         step = self._step
         if step.constraint_stage.switch_on.shape[0]:
             step.launch(switch_kernels(step.scalar).read_switches, step.num_worlds)
-        step.launch(loop_row_kernels(step.scalar).loop_rows, (self._blocks, step.num_worlds), tape=True)
-        step.launch(self._kernels.couple_loops, step.groups.num_groups)
+        step.launch(loop_row_kernels(step.scalar).loop_rows, (self._blocks, step.num_worlds), self, tape=True)
+        step.launch(self._kernels.couple_loops, step.groups.num_groups, self)
 
     def adjoint(self) -> None:
         """Propagate the adjoint of accelerations to the rows, the mass matrix and that of trees without loops."""
-        self._step.launch(self._kernels.loop_adjoint, self._step.groups.num_groups)
+        self._step.launch(self._kernels.loop_adjoint, self._step.groups.num_groups, self)
 
     @property
     def _kernels(self) -> Any:
         return loop_kernels(self._step.scalar, self._step.groups.lanes)
-
-
-def loop_stage(step: Workspace) -> LoopStage | None:
-    """Return the stage of loops; None for a step or a model without."""
-    return LoopStage(step) if step.looped_trees.any() else None
 
 
 def loop_links(model: Model) -> np.ndarray:

@@ -18,7 +18,6 @@ from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.link_forces import LinkForces
-from sim.simulation.stepping.stages.loops import LoopStage, loop_stage
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.stops import Stops
 from sim.simulation.stepping.stages.surface_motion import SurfaceMotion, surface_motion
@@ -36,7 +35,6 @@ class Stages(Workspace):
         link_forces: forces on links besides weight.
         kinematics: poses of links, and their integration.
         dynamics: accelerations without constraints, and the mass matrix.
-        loop_stage: loops in the free dynamics; None in steps and models without.
         actuation: forces of actuators.
         contact_stage: contact generation.
         surfaces: velocities of surfaces; None in models without them.
@@ -64,7 +62,6 @@ class Stages(Workspace):
         self.link_forces: LinkForces = LinkForces(self)
         self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
         self.dynamics: FreeDynamics = type(self).dynamics_of(self)
-        self.loop_stage: LoopStage | None = loop_stage(self)
         self.actuation: Actuation = Actuation(self)
         self.contact_stage: ContactStage = ContactStage(self)
         self.surfaces: SurfaceMotion | None = surface_motion(self)
