@@ -1,13 +1,20 @@
 """Generator of the pages of results, and of the figures in other pages, from the records of the other benchmarks.
 
-python -m bench.results          # from bench/results/*.json: docs/results with its plots, and figures in other pages
+    python -m bench.results                   # from bench/results: docs/results with plots, and figures in other pages
+    python -m bench.results --measure robots  # measures a page again, and writes record and page to out/results
+
+Measurements take from minutes to days. Trainings that are done aren't repeated when the command is, and bench/results
+isn't touched.
 """
 
 import argparse
 import json
 import math
 import re
+import shlex
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +49,11 @@ The scenes are not the paper's, except for the pendulums and the ant of sample e
 publish all of its robots and numbers. Of the paper's reinforcement learning, the pendulums, sample enhancement and
 pretraining of ants are repeated.
 
-One command writes these pages from the records in [bench/results](../../bench/results). Each section names the command
-that measured its record.
+One command writes these pages from the records in [bench/results](../../bench/results). Another one measures a page
+again, on your machine: it runs the commands that its sections name, and writes records and page to `out/results`.
 
     python -m bench.results
+    python -m bench.results --measure pendulums
 """
 TRIALS = """\
 Each random target is a separate optimisation. In throw, settle and golf the unknowns are the torques of all motors at
@@ -242,6 +250,9 @@ class Page:
     sections: tuple[Section, ...]
 
 
+POLICIES = "python -m bench.policies --seeds 5 --tasks"
+PENDULUMS = " ".join(f"Pendulum-{links}" for links in range(1, 8))
+ROBOTS = "CartpoleSwingup PandaReach Ant Hopper HalfCheetah"
 PAGES = [
     Page(
         "motions",
@@ -276,7 +287,7 @@ PAGES = [
         "With one simulation step per action, as in the paper, the motions exploit the integration error.",
         (
             Section("Torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
-            Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.pendulum_section),
+            Section("Policies", "policies_cpu.json", f"{POLICIES} {PENDULUMS}", policies_page.pendulum_section),
         ),
     ),
     Page(
@@ -285,11 +296,11 @@ PAGES = [
         "Short-horizon gradients (SHAC) teach HalfCheetah and Hopper sooner than PPO does; PPO teaches Ant better.\n"
         "Policies trained under MuJoCo's contact law carry over to MuJoCo; those trained on hard contacts often don't.",
         (
-            Section("Trainings", "policies_cpu.json", "python -m bench.policies", policies_page.robot_section),
+            Section("Trainings", "policies_cpu.json", f"{POLICIES} {ROBOTS}", policies_page.robot_section),
             Section(
                 "Cart-pole to the same return",
                 "cartpole_cpu.json",
-                "python -m bench.cartpole",
+                "python -m bench.cartpole --seeds 5",
                 policies_page.cartpole_section,
             ),
         ),
@@ -303,7 +314,7 @@ PAGES = [
             Section(
                 "",
                 "sample_enhancement_cpu.json",
-                "python -m bench.sample_enhancement",
+                "python -m bench.sample_enhancement --seeds 5",
                 ants_page.enhancement_section,
             ),
         ),
@@ -313,7 +324,7 @@ PAGES = [
         "Ants pretrained here for MuJoCo",
         "Ants that train here before MuJoCo reach an average return of 2982 there; with MuJoCo alone they reach 343,\n"
         "and 993 in twice the time.",
-        (Section("", "pretraining_cpu.json", "python -m bench.pretraining", ants_page.pretraining_section),),
+        (Section("", "pretraining_cpu.json", "python -m bench.pretraining --seeds 5", ants_page.pretraining_section),),
     ),
     Page(
         "forces-and-sensors",
@@ -442,11 +453,28 @@ def write_plots(folder: Path, records: Path) -> None:
             draw(folder / f"{name}.png", json.loads(file.read_text(encoding="utf-8")))
 
 
+def measure(name: str, folder: Path) -> None:
+    """Measure the records of a page again in a folder, and write the page there."""
+    page = next(each for each in PAGES if each.name == name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in page.sections:
+        command = shlex.split(section.command)[1:]
+        subprocess.run([sys.executable, *command, "--json", str(folder / section.file)], check=True)
+    write_text(folder / f"{name}.md", page_text(page, folder))
+    write_plots(folder, folder)
+    print(f"wrote {folder / name}.md")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=RECORDS, help="folder of the records")
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages")
+    parser.add_argument("--measure", choices=[page.name for page in PAGES], help="measure a page again")
+    parser.add_argument("--out", type=Path, default=Path("out/results"), help="folder for that (out/results)")
     options = parser.parse_args()
+    if options.measure:
+        measure(options.measure, options.out)
+        return
     for name, text in pages(options.records).items():
         write_text(options.docs / "results" / f"{name}.md", text)
     write_plots(options.docs / "results", options.records)

@@ -1,8 +1,13 @@
-"""The pages about learning are made from records."""
+"""The pages about learning are made from records, and each is measured again by one command."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 
-from bench import ants_page, curves, policies, policies_page
+from bench import ants_page, curves, policies, policies_page, results
 
 MACHINE = {"processor": "P", "load": "0.1"}
 
@@ -120,3 +125,29 @@ def test_ants_are_listed_beside_the_paper(tmp_path) -> None:
     assert "| nine | 0 | 150 | 3 | 0, 10, 20 | 20 | 70 ± 5 |" in text
     ants_page.plot_enhancement(tmp_path / "curve.png", record)
     assert (tmp_path / "curve.png").is_file()
+
+
+def test_a_page_is_measured_again_by_one_command(tmp_path, monkeypatch) -> None:
+    """Each command that a page names is run, with a record of its own; the page is made from these."""
+    commands = []
+
+    def run(command, check):
+        commands.append(command[1:-2])
+        shutil.copy(results.RECORDS / Path(command[-1]).name, command[-1])
+
+    monkeypatch.setattr(results.subprocess, "run", run)
+    monkeypatch.setattr(results, "write_plots", lambda folder, records: None)  # the plots take seconds
+    for page in results.PAGES:
+        results.measure(page.name, tmp_path / page.name)
+        written = (tmp_path / page.name / f"{page.name}.md").read_text()
+        assert written == (results.DOCS / "results" / f"{page.name}.md").read_text()
+    assert ["-m", "bench.pretraining", "--seeds", "5"] in commands
+    assert all(importlib.util.find_spec(command[1]) for command in commands)
+    options = " ".join(" ".join(command) for command in commands if "bench.policies" in command)
+    assert all(f" {task}" in options for task in policies.TASKS)
+
+
+def test_the_record_has_the_trainings_that_its_command_makes() -> None:
+    record = json.loads((results.RECORDS / "policies_cpu.json").read_text())
+    expected = {(*case.key, seed) for case in policies.CASES for seed in range(case.most_seeds)}
+    assert {(*policies.key_of(row), row["seed"]) for row in record["rows"]} == expected
