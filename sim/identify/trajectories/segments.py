@@ -2,18 +2,26 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from sim.dynamics.kinematics import difference, integrate
 from sim.errors import ModelError, NotFiniteWarning
-from sim.identify.logs.log import EVEN, Log, channel_names, channel_width, measured_dofs
-from sim.identify.regressor import dof_names
+from sim.identify.logs.log import EVEN, Log, channel_names
+from sim.identify.trajectories.measurements import (
+    INPUTS,
+    MEASURED,
+    completed,
+    input_deviations,
+    noise_deviations,
+    require_start,
+    start_deviations,
+    weights_of,
+)
 from sim.identify.trajectories.sensitivity import Inputs, as_states
-from sim.model.checks import as_numbers, is_positive
+from sim.model.checks import is_positive
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
 
@@ -44,8 +52,6 @@ def activations_of(model: Model, log: Log, dt: float, hold: int) -> np.ndarray:
     return found
 
 
-MEASURED = ("q", "qd")
-INPUTS = ("tau", "control")
 # Standard deviation of an actuator's state, relative to the largest: scale of the first search step.
 ACT_SHARE = 1e-3
 
@@ -112,16 +118,16 @@ def cut(
     if not logs:
         raise ModelError("no logs")
     hold, interval = _intervals(model, logs, dt)
-    deviations, known = _noise(model, noise), _start_deviations(model, start)
+    deviations, known = noise_deviations(model, noise), start_deviations(model, start)
     channels = tuple(name for name in MEASURED if name in deviations)
-    measured = [_weights(model, log, deviations) for log in logs]
+    measured = [weights_of(model, log, deviations) for log in logs]
     for log, weight in zip(logs, measured, strict=True):
-        _require_start(model, log, weight, "q" in start, duration is not None)
+        require_start(model, log, weight, "q" in start, duration is not None)
         for name in known:  # the first row is the mean of a prior, not a measurement
             if name in channels:
                 columns = channels.index(name) * model.nv + np.flatnonzero(known[name] < np.inf)
                 weight[0, columns] = 0.0
-    complete = [_complete(model, log, known) for log in logs]
+    complete = [completed(model, log, known) for log in logs]
     activations = [activations_of(model, log, dt, hold) for log in complete]
     length = _length(logs, interval, duration)
     pieces = [
@@ -140,7 +146,7 @@ def cut(
         hold, interval, tuple(float(logs[k].time[first]) for k, first, _ in pieces),
         stacked([log.q for log in complete], length + 1), stacked([_velocity(log) for log in complete], length + 1),
         Inputs(*(stacked([_input(log, name) for log in logs], length) if name in inputs else None for name in INPUTS)),
-        torch.from_numpy(_input_noise(model, logs[0], inputs, deviations)),
+        torch.from_numpy(input_deviations(model, logs[0], inputs, deviations)),
         channels, as_states(np.stack([_of_piece(measured, logs, piece, length + 1) for piece in pieces], axis=1)),
         tuple((k - 1, k, length) for k, first in enumerate(of_first[:, 0]) if not first),
         as_states(np.array([activations[k][first] for k, first, _ in pieces])),
@@ -205,54 +211,6 @@ def _length(logs: Sequence[Log], interval: float, duration: float | None) -> int
     return length
 
 
-def _noise(model: Model, noise: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the standard deviation of each entry of the channels: infinite for unmeasured ones."""
-    if not isinstance(noise, Mapping):
-        raise ModelError(f"noise is {noise!r}; give a standard deviation by channel, such as {{'q': {noise!r}}}")
-    _require_names("noise", noise, (*MEASURED, *INPUTS))
-    if not set(noise) & set(MEASURED):
-        raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
-    found = {}
-    for name in (each for each in (*MEASURED, *INPUTS) if each in noise):
-        found[name] = value = _numbers(model, "noise", name, noise[name])
-        if name in INPUTS and not ((value >= 0.0) & (value < np.inf)).all():
-            raise ModelError(f"noise of {name} is {noise[name]}; expected zero or positive, finite numbers")
-        if name in MEASURED and (not (value > 0.0).all() or np.isinf(value).all()):
-            raise ModelError(f"noise of {name} is {noise[name]}; expected a positive number, or {model.nv} of them")
-    return found
-
-
-def _input_noise(model: Model, log: Log, inputs: Sequence[str], noise: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the standard deviation of each entry of the inputs that there are, zero by default [n]."""
-    log.require(*(name for name in INPUTS if name in noise))
-    return np.concatenate([noise.get(name, np.zeros(channel_width(model, name))) for name in inputs] or [np.zeros(0)])
-
-
-def _start_deviations(model: Model, start: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the standard deviations of the initial state before the log, of q and of qd [nv]."""
-    if not isinstance(start, Mapping):
-        raise ModelError(f"start is {start!r}; give standard deviations by name, such as {{'q': 0.0, 'qd': 0.1}}")
-    _require_names("start", start, MEASURED)
-    found = {name: _numbers(model, "start", name, start.get(name, np.inf)) for name in MEASURED}
-    for name, value in found.items():
-        if not (value >= 0.0).all():
-            raise ModelError(f"start of {name} is {start[name]}; expected positive numbers, or 0 for an exact start")
-    return found
-
-
-def _require_names(argument: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in given:
-        if name not in names:
-            raise ModelError(f"{argument}: unknown channel '{name}'; there are {', '.join(names)}")
-
-
-def _numbers(model: Model, argument: str, name: str, value: Any) -> np.ndarray:
-    given, width = as_numbers(f"{argument} of {name}", value), channel_width(model, "qd" if name == "q" else name)
-    if given.ndim > 1 or given.size not in (1, width):
-        raise ModelError(f"{argument} of {name} has shape {given.shape}; expected one number, or {width}")
-    return np.broadcast_to(given, (width,)).copy()
-
-
 def _scale(noise: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray], interval: float) -> np.ndarray:
     """Return the uncertainty of q and qd from one row, or before the log where nothing is measured [2 nv]."""
     none = np.full_like(start["q"], np.inf)
@@ -260,52 +218,6 @@ def _scale(noise: Mapping[str, np.ndarray], start: Mapping[str, np.ndarray], int
     found = np.concatenate([np.where(q < np.inf, q, interval * qd), np.where(qd < np.inf, qd, q / interval)])
     before = np.concatenate([start["q"], start["qd"]])
     return np.where(found < np.inf, found, np.where((before > 0.0) & (before < np.inf), before, 1.0))
-
-
-def _weights(model: Model, log: Log, noise: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return one over the deviation for measured entries, zero elsewhere [rows, channels * nv]."""
-    log.require(*(name for name in MEASURED if name in noise))
-    measured = {"q": measured_dofs(model, log.q), "qd": log.qd is not None and ~np.isnan(log.qd)}
-    return np.hstack([measured[name] / noise[name] for name in MEASURED if name in noise])
-
-
-def _require_start(model: Model, log: Log, weights: np.ndarray, given: bool, segments: bool) -> None:
-    """Raise ModelError for coordinates that weren't measured, unless their start is given."""
-    unseen = np.flatnonzero(~weights.reshape(len(log), -1, model.nv).any(axis=(0, 1)))
-    if len(unseen) and (segments or not given):
-        name = dof_names(model)[unseen[0]]
-        raise ModelError(
-            f"{log.source}: {name} wasn't measured; "
-            + ("segments need measurements of every degree of freedom" if segments else
-               "give start={'q': ..., 'qd': ...}, the standard deviation of its first row (0: exact, np.inf: unknown), "
-               "or known_start=True for an exact first row of all")
-        )  # fmt: skip
-
-
-def _complete(model: Model, log: Log, known: Mapping[str, np.ndarray]) -> Log:
-    """Return the log with values at all rows: guesses of initial states, and means of the priors in its first row.
-
-    Gaps are interpolated. Where nothing was measured, coordinates are the model's and velocities zero, and so are
-    means of priors.
-    """
-    q = _without_gaps(log.time, log.q, model.q0)
-    if np.isnan(log.q[0]).any():
-        mean = np.where(np.isnan(log.q[0]), model.q0, log.q[0])
-        change = difference(model, q[:1], mean[None]).numpy() * np.isfinite(known["q"])
-        q[:1] = integrate(model, q[:1], change).numpy()
-    log = replace(log, q=q)
-    qd = log.velocities() if log.qd is None else _without_gaps(log.time, log.qd, np.zeros(model.nv))
-    unseen = np.isfinite(known["qd"]) & (True if log.qd is None else np.isnan(log.qd[0]))
-    qd[0] = np.where(unseen, 0.0, qd[0])
-    return replace(log, qd=qd)
-
-
-def _without_gaps(time: np.ndarray, values: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    columns = []
-    for column, value in zip(values.T, otherwise, strict=True):
-        known = ~np.isnan(column)
-        columns.append(np.interp(time, time[known], column[known]) if known.any() else np.full(len(time), value))
-    return np.stack(columns, axis=1)
 
 
 def _velocity(log: Log) -> np.ndarray:
