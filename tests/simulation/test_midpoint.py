@@ -168,14 +168,15 @@ def test_free_trees_in_single_precision():
     assert np.abs(energy / energy[0] - 1.0).max() < 1e-3
 
 
-@pytest.mark.parametrize("case", ["servos", "floating", "loop", "propeller"])
+@pytest.mark.parametrize("case", ["servos", "floating", "loop", "propeller", "gear"])
 def test_second_order(case):
     """Half of the step, a quarter of the error: of an arm with servos, of a base with its origin off its centre, of a
-    four-bar, and of a propeller.
+    four-bar, of a propeller and of a heavy gear.
     """
     models = {
         "servos": lambda: (servo_arm(), np.ones(servo_arm().nv)), "floating": lambda: free_tree(3),
         "loop": closed_four_bar, "propeller": lambda: (propelled(), np.ones(7)),
+        "gear": lambda: (geared(through_points=False), np.array([6.0, -4.0])),
     }  # fmt: skip
     model, qd = models[case]()
     seconds = 1.0 if case == "loop" else 0.2
@@ -277,6 +278,38 @@ def propelled() -> sim.Model:
     return builder.finalize("float64")
 
 
+def geared(through_points: bool) -> sim.Model:
+    """A double pendulum with a heavy gear between its joints, and with a heavy cord through points."""
+    builder = sim.ModelBuilder()
+    for name, parent, x in (("upper", "world", 0.0), ("lower", "upper", 0.4)):
+        builder.add_link(name, mass=1.0, com=(0.2, 0.01, 0.02), inertia=(0.02, 0.03, 0.04))
+        builder.add_joint(f"{name}_joint", "revolute", parent=parent, child=name, axis=(0.1, 1, 0), position=(x, 0, 0))
+    builder.add_fixed_tendon("gear", {"upper_joint": 0.5, "lower_joint": 1.0}, armature=0.1)
+    if through_points:
+        path = [("world", (-0.3, 0, 0.3)), ("upper", (0.25, 0, 0.1)), ("lower", (0.3, 0, 0.04))]
+        builder.add_spatial_tendon("cord", path, spring=sim.Spring(stiffness=20.0, damping=0.5, rest=0.7), armature=0.2)
+    return builder.finalize("float64")
+
+
+def test_gradients_of_heavy_tendons():
+    model, rng = geared(through_points=True), np.random.default_rng(0)
+    simulator = sim.Simulator(model, 0.004, contact=FREE_MOTION, **MIDPOINT)
+    state = simulator.state(np.array([0.4, -0.7]), 5.0 * rng.normal(size=2))
+    names = ["q", "qd", "tau", "mass", "com", "armature", "tendon_armature", "tendon_coefficient", "tendon_point"]
+    assert not sim.check_gradients(simulator, state, rng.normal(size=(3, 2)), names, most=6).wrong
+
+
+@pytest.mark.cpu_shapes
+def test_heavy_tendons_on_lane_groups(monkeypatch):
+    model, found = geared(through_points=True), []
+    for lanes in (LANES, 1):
+        monkeypatch.setattr(BETWEEN, lambda given, worlds, lanes=lanes: lanes)
+        simulator = sim.Simulator(model, H, 11, contact=FREE_MOTION, **MIDPOINT)
+        qd = np.linspace(-5.0, 5.0, 22).reshape(11, 2)
+        found.append(simulator.rollout(simulator.state(np.tile([0.4, -0.7], (11, 1)), qd), steps=5).qd.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-10)
+
+
 def test_gradients_of_a_propeller():
     model, rng = propelled(), np.random.default_rng(0)
     simulator = sim.Simulator(model, 0.004, contact=FREE_MOTION, **MIDPOINT)
@@ -353,9 +386,3 @@ def test_what_it_does_not_support_is_refused():
     model = box()
     with raises_naming("midpoint", "HardContact"):
         sim.Simulator(model, H, contact=sim.MujocoContact(), integrator="midpoint")
-    builder = sim.ModelBuilder()
-    builder.add_link("link", mass=1.0, inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("hinge", "revolute", child="link")
-    builder.add_fixed_tendon("rope", {"hinge": 1.0}, armature=0.1)
-    with raises_naming("midpoint", "rope"):
-        sim.Simulator(builder.finalize(), H, integrator="midpoint")

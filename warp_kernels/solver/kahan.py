@@ -290,6 +290,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace: motions,
         link_inertia: inertias,
         joint_diagonal: reals,
+        kahan_mass: reals,
         # Data out
         kahan_inertia: inertias,
         kahan_rate: inertias,
@@ -306,7 +307,8 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Change qdd from d / dt to x / dt. kahan_loss: d - x; kahan_change: x; the factors of A and th are for the
         backward pass.
 
-        joint_diagonal: implicit terms on the diagonal of M besides armature. The first four outputs are scratch.
+        joint_diagonal: implicit terms on the diagonal of M besides armature. kahan_mass: armature of tendons off the
+        diagonal, if it has rows. The first four outputs are scratch.
         """
         tree, group = wp.tid()
         if coupled[tree] == 0:
@@ -364,6 +366,8 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     j = paths.ancestor[at]
                     above = subspace[j, group]
                     mass = a.dot_spatial(above, force)
+                    if kahan_mass.shape[0] > 0:
+                        mass += kahan_mass[at, group]
                     below = a.dot_spatial(force, turn[j, group]) + a.dot_spatial(changed - gyration, above)
                     below = a.mul(rate, below)
                     beyond = a.mul(rate, a.dot_spatial(above, pull))

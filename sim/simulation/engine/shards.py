@@ -27,7 +27,7 @@ from sim.simulation.stepping.integrators import INTEGRATORS
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.pipeline import Step
-from sim.simulation.stepping.tendon_layout import require_explicit_tendons, require_light_tendons
+from sim.simulation.stepping.tendon_layout import require_explicit_tendons
 from warp_kernels.types import LANES
 
 # Small enough to keep a shard's working arrays in a CPU's cache from one step to the next.
@@ -61,8 +61,6 @@ def make_shards(settings: Settings, parameters: Parameters) -> list[Shard]:
             f"Simulator: integrator='rk4' doesn't support delays, such as that of actuator '{name}'; choose another "
             "integrator"
         )
-    if s.integrator == "midpoint":
-        require_light_tendons(model, values)
 
     def make_step(first: int, last: int, contacts: int = contacts) -> Step:
         own = {name: value[first:last] if parameters.per_world(name) else value for name, value in values.items()}

@@ -32,7 +32,7 @@ class MiddleDynamics(FreeDynamics):
         coupled: 1 for trees with Kahan's rule [tree].
         joint_damping_now: damping of the velocity in the middle [world, dof].
         joint_diagonal: implicit terms on the mass matrix's diagonal besides armature [dof, ...].
-        kahan_lower, kahan_upper, kahan_diagonal, kahan_theta, kahan_loss, kahan_change: see
+        kahan_lower, kahan_upper, kahan_diagonal, kahan_mass, kahan_theta, kahan_loss, kahan_change: see
             :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
         loops: rows of points, welds and couplings; None in models without them.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
@@ -55,6 +55,7 @@ class MiddleDynamics(FreeDynamics):
         self.kahan_momentum, self.turn = groups.of_groups(links, t.spatial), groups.of_groups(dofs, t.spatial)
         self.kahan_lower, self.kahan_upper = (groups.of_groups(entries, t.real) for _ in range(2))
         self.kahan_diagonal, self.kahan_loss, self.kahan_change = (groups.of_groups(dofs, t.real) for _ in range(3))
+        self.kahan_mass = groups.scalars(entries if step.tendons and step.tendons.heavy.count else 0)
         self.kahan_theta = groups.of_groups(trees, t.real)
         lifted = trees if len(step.floating) else 0
         self.middle_lift, self.change_lift = (groups.of_groups(lifted, t.vec3) for _ in range(2))
@@ -94,8 +95,11 @@ class MiddleDynamics(FreeDynamics):
 
     def couple(self) -> None:
         """Change accelerations by Kahan's rule, with the impulses of loops."""
-        if self._has_coupling:
-            self._step.launch(self._kahan.couple_velocities, self._trees)
+        if not self._has_coupling:
+            return
+        if self.kahan_mass.worlds.shape[0] and self._step.tendons:
+            self._step.tendons.heavy.write_masses(self._step)
+        self._step.launch(self._kahan.couple_velocities, self._trees)
         if self.loops:
             self.loops.couple()
 

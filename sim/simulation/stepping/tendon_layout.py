@@ -91,16 +91,6 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
         )
 
 
-def require_light_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
-    """Raise ModelError for tendons with armature, which "midpoint" doesn't support."""
-    heavy = heavy_tendons(model, parameters) if model.tendons.names else np.zeros((0, 2), dtype=int)
-    if len(heavy):
-        raise ModelError(
-            "Simulator: integrator='midpoint' doesn't support armature of tendons, which tendon "
-            f"'{model.tendons.names[heavy[0, 0]]}' has; choose integrator='euler'"
-        )
-
-
 def free_bodies(model: Model) -> np.ndarray:
     """Return the trees whose only moving joint is a free one, at their root."""
     first = model.tree_link_start[:-1]

@@ -174,6 +174,32 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             qdd[world, k] -= armature_scratch[k, world]
 
     @wp.kernel(module=module, enable_backward=False)
+    def tendon_masses(
+        # Model
+        paths: Paths,
+        heavy_tendon: wp.array(dtype=int),
+        # Parameters
+        tendon_armature: wp.array2d(dtype=scalar),
+        # Data in
+        tendon_slope: wp.array3d(dtype=scalar),
+        # Data out
+        kahan_mass: wp.array2d(dtype=scalar),
+        joint_diagonal: wp.array2d(dtype=scalar),
+    ):
+        """Compute the entries m J' J below the diagonal, packed, and add those on it to joint_diagonal."""
+        world = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            first = paths.dof_row_start[k]
+            for at in range(first, first + paths.dof_depth[k]):
+                kahan_mass[at, world] = zero
+            for number in range(heavy_tendon.shape[0]):
+                tendon = heavy_tendon[number]
+                push = common.value_of(tendon_armature, world, tendon) * tendon_slope[tendon, k, world]
+                joint_diagonal[k, world] += push * tendon_slope[tendon, k, world]
+                for at in range(first, first + paths.dof_depth[k]):
+                    kahan_mass[at, world] += push * tendon_slope[tendon, paths.ancestor[at], world]
+
+    @wp.kernel(module=module, enable_backward=False)
     def tendon_armature_adjoint(
         # Model
         paths: Paths,
@@ -227,5 +253,6 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         modules=(module, curvature_module),
         tendon_curvatures=tendon_curvatures,
         add_tendon_armature=add_tendon_armature,
+        tendon_masses=tendon_masses,
         tendon_armature_adjoint=tendon_armature_adjoint,
     )
