@@ -43,7 +43,7 @@ from sim.errors import (
 )
 from sim.importers.formats import ModelBuilder
 from sim.importers.load import load
-from sim.model.builder.properties import Activation, Delay, Gains, Limits, Spring, Surface
+from sim.model.builder.properties import Activation, DCMotor, Delay, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.muscles import Muscle
@@ -70,6 +70,7 @@ __all__ = [
     "ContactMethod",
     "ContactOverflowWarning",
     "Contacts",
+    "DCMotor",
     "Delay",
     "DeviceModel",
     "Gains",

@@ -1,7 +1,7 @@
 """States of actuators: their dynamics, their contribution to forces, and their checkpoints along a trajectory.
 
 An actuator with the state w and the input u, clamped to its range, has the rate ``w' = u`` as an integrator and ``w' =
-(u - w) / T`` as a filter; for that of a muscle see :mod:`warp_kernels.muscles`. A step of h adds ``h w'``; the exact
+(u - w) / T`` as a filter; for others see :mod:`warp_kernels.muscles` and :mod:`warp_kernels.motors`. A step of h adds ``h w'``; the exact
 step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w is clamped to its range. The force is that of w before the
 step, or after it if the actuator is early. (MuJoCo's documentation, *Computation*, "Actuation model".) The adjoint of
 this is Warp's own; :mod:`warp_kernels.checkpoint` keeps the rest of the state.
@@ -17,7 +17,7 @@ from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.records import SLOT
-from warp_kernels.types import EXACT_FILTER, FILTER, INTEGRATOR, kernel_module
+from warp_kernels.types import CURRENT, EXACT_FILTER, FILTER, INTEGRATOR, PID, kernel_module
 
 # MuJoCo's smallest time constant [s].
 SHORTEST = 1e-15
@@ -92,13 +92,15 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         if at < 0:
             return
         time = dt
-        if actuator_dynamics[i] == EXACT_FILTER:
+        if actuator_dynamics[i] == EXACT_FILTER or actuator_dynamics[i] == CURRENT:
             constant = lag(actuator_time_constant, world, i)
             time = constant * (one - wp.exp(-dt / constant))
         lower = common.value_of(actuator_act_lower, world, i)
         after = act[world, at] + time * act_rate[world, at]
         after = common.held_within(after, lower, common.value_of(actuator_act_upper, world, i))
         act_next[world, at] = after
+        if actuator_dynamics[i] == PID:
+            return  # its input is not the state
         if actuator_early[i] == 1:
             control[world, i] = after
         else:

@@ -46,12 +46,15 @@ AFFINE = 3
 MUSCLE = 4
 
 # Dynamics of an actuator's state: none; an integrator of the input; a filter of it, by an explicit step or by the exact
-# one; activation of a muscle.
+# one; activation of a muscle; integral of a
+# servo's position error; current of a motor.
 STATELESS = 0
 INTEGRATOR = 1
 FILTER = 2
 EXACT_FILTER = 3
 MUSCLE_FILTER = 4
+PID = 5
+CURRENT = 6
 
 # Warp's own flags, without the limit on the depth to which the compiler searches for scalars that form a vector: with
 # it kernels for several worlds take twice as long, to compile as well.

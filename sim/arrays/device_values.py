@@ -30,11 +30,12 @@ from sim.model.parameters import (
 )
 from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.parameters import parameter_value_kernels
-from warp_kernels.types import EXACT_FILTER, FILTER, MUSCLE, MUSCLE_FILTER
+from warp_kernels.types import CURRENT, EXACT_FILTER, FILTER, MUSCLE, MUSCLE_FILTER, PID
 
 # Dynamics of actuators' states that have each parameter.
 OF_DYNAMICS = {
-    "actuator_time_constant": (FILTER, EXACT_FILTER, MUSCLE_FILTER),
+    "actuator_time_constant": (FILTER, EXACT_FILTER, MUSCLE_FILTER, CURRENT), "actuator_ki": (PID,),
+    "actuator_resistance": (CURRENT,),
     "actuator_fall_time": (MUSCLE_FILTER,), "actuator_smoothing": (MUSCLE_FILTER,),
 }  # fmt: skip
 
@@ -51,6 +52,8 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])
     if name.startswith("actuator_muscle_"):
         return np.asarray(model.actuator_kind != MUSCLE)
+    if name in ("actuator_stall_force", "actuator_no_load_speed"):
+        return np.asarray(model.parameters.get("actuator_stall_force", np.zeros(count)) == 0.0)
     if name == "actuator_delay":
         return np.asarray(model.delay_samples == 0)
     if name in OF_DYNAMICS:

@@ -1,9 +1,12 @@
 """Conversion of MuJoCo's affine force laws to those of :meth:`sim.ModelBuilder.add_actuator`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from sim.model.builder.properties import DCMotor
 from sim.model.muscles import Muscle
 from warp_kernels import types as codes
+
+GAINS = ("kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input")
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,12 @@ class ForceLaw:
     kd_per_input: float = 0.0
     factor: float = 1.0
     muscle: Muscle | None = None
+    motor: DCMotor | None = None
 
     @property
     def gains(self) -> dict[str, float]:
         """Return the gains by name."""
-        return {name: value for name, value in asdict(self).items() if name not in ("kind", "factor", "muscle")}
+        return {name: getattr(self, name) for name in GAINS}
 
 
 class NoForceLawError(Exception):

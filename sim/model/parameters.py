@@ -170,6 +170,21 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_time_constant": ParameterSpec(
         "actuator", (), "s", "time constant of a filter; only where an actuator has a state"
     ),
+    "actuator_ki": ParameterSpec(
+        "actuator", (), "N m/(rad s) or N/(m s)", "integral gain; only where an actuator has integral action"
+    ),
+    "actuator_integral_limit": ParameterSpec(
+        "actuator", (), "rad s or m s", "magnitude from which on the integral stops growing, likewise; infinite: none"
+    ),
+    "actuator_resistance": ParameterSpec(
+        "actuator", (), "Ohm", "resistance of a motor's winding; only where an actuator has a current"
+    ),
+    "actuator_stall_force": ParameterSpec(
+        "actuator", (), "N m or N", "largest force of a motor at rest; only where an actuator is a motor"
+    ),
+    "actuator_no_load_speed": ParameterSpec(
+        "actuator", (), "rad/s or m/s", "velocity of the actuator at which a motor has no force left"
+    ),
     "actuator_delay": ParameterSpec(
         "actuator",
         (),
@@ -228,11 +243,11 @@ NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
     "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "actuator_fall_time",
-    "actuator_smoothing", "actuator_delay", "actuator_muscle_peak_force", "actuator_muscle_fibre_length",
-    "actuator_muscle_longest", "actuator_muscle_speed", "actuator_muscle_passive_force",
-    "actuator_muscle_lengthening_force", "medium_density", "medium_viscosity", "recovery_time", "tendon_stiffness",
-    "tendon_damping", "tendon_armature", "tendon_friction_loss", "tendon_limit_margin", "anchor_active",
-    "coupling_active",
+    "actuator_smoothing", "actuator_ki", "actuator_resistance", "actuator_stall_force", "actuator_no_load_speed",
+    "actuator_delay", "actuator_muscle_peak_force", "actuator_muscle_fibre_length", "actuator_muscle_longest",
+    "actuator_muscle_speed", "actuator_muscle_passive_force", "actuator_muscle_lengthening_force", "medium_density",
+    "medium_viscosity", "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature",
+    "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
@@ -240,8 +255,8 @@ POSITIVE = (
 )  # fmt: skip
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
-    "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness",
-    "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
+    "actuator_act_lower", "actuator_act_upper", "actuator_integral_limit", "swing_limit", "twist_limit",
+    "rotation_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0}
 # Absolute tolerance of range checks, also for values that cross each other: an optimiser's last step and finite

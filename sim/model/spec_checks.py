@@ -115,6 +115,14 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
         raise ModelError(f"{where}: muscle=sim.Muscle(...) belongs to kind 'muscle', but the kind is '{kind}'")
     if spec.muscle is not None and spec.joint is None and spec.tendon is None:
         raise ModelError(f"{where}: a muscle acts on a joint or a tendon; give one of them")
+    of_state = {codes.PID: ("pid", codes.POSITION), codes.CURRENT: ("current", codes.AFFINE)}.get(spec.dynamics)
+    if of_state and (spec.kind != of_state[1] or spec.joint is None):
+        required = "position" if spec.dynamics == codes.PID else "affine"
+        raise ModelError(f"{where}: activation '{of_state[0]}' requires kind '{required}' on a joint")
+    if (spec.ki != 0.0) != (spec.dynamics == codes.PID):
+        raise ModelError(f"{where}: gain ki belongs to sim.Activation('pid'), which requires it; give both or neither")
+    if spec.stall_force and (spec.joint is None or spec.kind == codes.MUSCLE):
+        raise ModelError(f"{where}: motor requires a joint, and no muscle")
     needed = {codes.POSITION: "kp", codes.VELOCITY: "kd"}.get(spec.kind)
     if needed and getattr(spec, needed) == 0.0:
         raise ModelError(f"{where}: a {kind} actuator needs {needed}; give gains=sim.Gains({needed}=...)")

@@ -30,7 +30,12 @@ ACTUATOR_CODES = {
 # Dynamics of an actuator's state.
 DYNAMICS_CODES = {
     "none": codes.STATELESS, "integrator": codes.INTEGRATOR, "filter": codes.FILTER,
-    "filterexact": codes.EXACT_FILTER, "muscle": codes.MUSCLE_FILTER,
+    "filterexact": codes.EXACT_FILTER, "muscle": codes.MUSCLE_FILTER, "pid": codes.PID, "current": codes.CURRENT,
+}  # fmt: skip
+# Further numbers of actuators whose states have some dynamics.
+OF_STATES = {
+    codes.MUSCLE_FILTER: ("fall_time", "smoothing"), codes.PID: ("ki", "integral_limit"),
+    codes.CURRENT: ("resistance",),
 }  # fmt: skip
 # Gains of each kind of actuator.
 ACTUATOR_GAINS = {
@@ -138,6 +143,11 @@ class ActuatorSpec:
     muscle: Muscle | None
     delay: float
     delay_samples: int
+    ki: float
+    integral_limit: float
+    resistance: float
+    stall_force: float
+    no_load_speed: float
 
 
 @dataclass(kw_only=True)

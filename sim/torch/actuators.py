@@ -15,7 +15,7 @@ from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.muscles import muscle_forces, muscle_rates
 from sim.torch.tendon_paths import TendonPaths
-from warp_kernels.types import EXACT_FILTER, INTEGRATOR, MUSCLE, MUSCLE_FILTER, POSITION, TORQUE, VELOCITY
+from warp_kernels.types import CURRENT, EXACT_FILTER, INTEGRATOR, MUSCLE, MUSCLE_FILTER, PID, POSITION, TORQUE, VELOCITY
 
 LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
 
@@ -102,9 +102,11 @@ def forces_of_actuators(
             "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
         )
     )  # fmt: skip
-    control = _acted_on(simulator, control, act)
     model = simulator.model
     position, velocity = moved_by_actuators(simulator, q[:-1], qd[:-1], tendons)
+    control = _acted_on(simulator, control, act, gear * position, gear * velocity)
+    if "actuator_stall_force" in simulator.parameters:
+        centre, limit = _speed_limited(simulator, gear * velocity, centre, limit)
     muscle = torch.as_tensor(model.actuator_kind == MUSCLE, device=q.device)
     if muscle.any():
         forces = muscle_forces(simulator, control, gear * position, gear * velocity)
@@ -125,7 +127,26 @@ def forces_of_actuators(
     return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
 
 
-def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | None) -> torch.Tensor:
+def _speed_limited(
+    simulator: Simulator, velocity: torch.Tensor, centre: torch.Tensor, limit: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the ranges of forces of motors at their velocities, as in :mod:`warp_kernels.motors`."""
+    stall, fastest = (
+        current_parameter(simulator, f"actuator_{name}", velocity) for name in ("stall_force", "no_load_speed")
+    )
+    share = velocity / fastest.clamp(min=LEAST_TIME_CONSTANT)
+    upper, lower = ((stall * (sign - share)).clamp(centre - limit, centre + limit) for sign in (1.0, -1.0))
+    limited = stall > 0.0
+    return torch.where(limited, (upper + lower) / 2.0, centre), torch.where(limited, (upper - lower) / 2.0, limit)
+
+
+def _acted_on(
+    simulator: Simulator,
+    control: torch.Tensor,
+    act: torch.Tensor | None,
+    position: torch.Tensor,
+    velocity: torch.Tensor,
+) -> torch.Tensor:
     """Return the inputs clamped to their range, or the states: the arguments of the laws in
     :mod:`warp_kernels.activation`.
     """
@@ -137,26 +158,62 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     control = control.clamp(lower, upper)
     if act is None or not (model.actuator_state >= 0).any():
         return control
+    before = act[:-1, :, model.actuator_state.clip(min=0)]
     constant, act_lower, act_upper = (
         current_parameter(simulator, f"actuator_{name}", control)
         for name in ("time_constant", "act_lower", "act_upper")
     )
-    has_state, early, integrates, exact, of_muscle = (
+    constant = constant.clamp(min=LEAST_TIME_CONSTANT)
+    rate = _rates(simulator, control, before, constant, (position, velocity))
+    has_state, early, exact, integral = (
         torch.as_tensor(each, device=control.device)
         for each in (
-            model.actuator_state >= 0, model.actuator_early == 1, model.actuator_dynamics == INTEGRATOR,
-            model.actuator_dynamics == EXACT_FILTER, model.actuator_dynamics == MUSCLE_FILTER,
+            model.actuator_state >= 0, model.actuator_early == 1,
+            np.isin(model.actuator_dynamics, (EXACT_FILTER, CURRENT)), model.actuator_dynamics == PID,
         )
     )  # fmt: skip
-    before = act[:-1, :, model.actuator_state.clip(min=0)]
-    constant = constant.clamp(min=LEAST_TIME_CONSTANT)
-    rate = torch.where(integrates, control, (control - before) / constant)
-    if of_muscle.any():
-        fall, width = (current_parameter(simulator, f"actuator_{name}", control) for name in ("fall_time", "smoothing"))
-        rate = torch.where(of_muscle, muscle_rates(control, before, constant, fall, width), rate)
     time = torch.where(exact, -constant * torch.expm1(-dt / constant), dt)
     after = (before + time * rate).clamp(act_lower, act_upper)
-    return torch.where(has_state, torch.where(early, after, before), control)
+    state = torch.where(early, after, before)
+    if integral.any():
+        kp, ki = (current_parameter(simulator, f"actuator_{name}", control) for name in ("kp", "ki"))
+        state = torch.where(integral, control + ki / kp.clamp(min=LEAST_TIME_CONSTANT) * state, state)
+    return torch.where(has_state, state, control)
+
+
+def _rates(
+    simulator: Simulator,
+    control: torch.Tensor,
+    act: torch.Tensor,
+    constant: torch.Tensor,
+    motion: tuple[torch.Tensor, torch.Tensor],
+) -> torch.Tensor:
+    """Return the rates of the states of actuators; each argument has a column for each actuator.
+
+    Args:
+        simulator: the simulator.
+        control: inputs, clamped.
+        act: states.
+        constant: time constants.
+        motion: positions and velocities of the actuators.
+    """
+    position, velocity = motion
+    kind = torch.as_tensor(simulator.model.actuator_dynamics, device=control.device)
+    rate = torch.where(kind == INTEGRATOR, control, (control - act) / constant)
+    if (kind == MUSCLE_FILTER).any():
+        fall, width = (current_parameter(simulator, f"actuator_{name}", control) for name in ("fall_time", "smoothing"))
+        rate = torch.where(kind == MUSCLE_FILTER, muscle_rates(control, act, constant, fall, width), rate)
+    if (kind == CURRENT).any():
+        gain, ohm = (current_parameter(simulator, f"actuator_{name}", control) for name in ("gain", "resistance"))
+        steady = (control - gain * velocity) / ohm.clamp(min=LEAST_TIME_CONSTANT)
+        rate = torch.where(kind == CURRENT, (steady - act) / constant, rate)
+    if (kind == PID).any():
+        most = current_parameter(simulator, "actuator_integral_limit", control)
+        error = control - position
+        error = torch.where(act >= most, error.clamp(max=0.0), error)
+        error = torch.where(act <= -most, error.clamp(min=0.0), error)
+        rate = torch.where(kind == PID, error, rate)
+    return rate
 
 
 def _delayed(simulator: Simulator, control: torch.Tensor, act: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.muscles import MUSCLE_PARAMETERS
-from sim.model.specs import DYNAMICS_CODES
+from sim.model.specs import DYNAMICS_CODES, OF_STATES
 from sim.model.topology import NO_LINK
 from sim.usd.annotations import UNLIMITED, keep, keep_text, keep_texts, kept, kept_text, kept_texts
 from warp_kernels import types as codes
@@ -20,7 +20,7 @@ AFFINE = ("gain", "offset", "kp_per_input", "kd_per_input")
 @dataclass(frozen=True)
 class Actuator:
     """An actuator of a joint. ``kind`` is a code of :mod:`warp_kernels.types`, ``muscle`` has the values of a
-    :class:`sim.Muscle`, other fields are as in the builder.
+    :class:`sim.Muscle`, ``motor`` those of a :class:`sim.DCMotor`, other fields are as in the builder.
 
     ``number`` is its index in the control vector of the model; actuators made from drives come last.
     """
@@ -47,6 +47,10 @@ class Actuator:
     muscle: tuple[float, ...] | None = None
     delay: float = 0.0
     delay_samples: int = 0
+    ki: float = 0.0
+    integral_limit: float = np.inf
+    resistance: float = 0.0
+    motor: tuple[float, float] | None = None
 
     @property
     def force_range(self) -> tuple[float, float]:
@@ -119,6 +123,9 @@ def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
         if model.delay_samples[k]:
             options["delay"] = float(model.parameters["actuator_delay"][k])
             options["delay_samples"] = int(model.delay_samples[k])
+        if "actuator_stall_force" in model.parameters and model.parameters["actuator_stall_force"][k]:
+            curve = (float(model.parameters[f"actuator_{each}"][k]) for each in ("stall_force", "no_load_speed"))
+            options["motor"] = tuple(curve)
         if kind == codes.MUSCLE:
             options["muscle"] = tuple(float(model.parameters[each][k]) for each in MUSCLE_PARAMETERS.values())
         found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
@@ -170,9 +177,8 @@ def _state(model: Model, k: int) -> dict[str, Any]:
         "act_range": (lower, upper),
         "act_early": bool(model.actuator_early[k]),
     }
-    if model.actuator_dynamics[k] == codes.MUSCLE_FILTER:
-        found |= {name: float(model.parameters[f"actuator_{name}"][k]) for name in ("fall_time", "smoothing")}
-    return found
+    names = OF_STATES.get(int(model.actuator_dynamics[k]), ())
+    return found | {name: float(model.parameters[f"actuator_{name}"][k]) for name in names}
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
@@ -192,8 +198,11 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
                 keep(joint, f"actuator_{number}:{name}_{side}", [bound])
     if actuator.dynamics != codes.STATELESS:
         keep(joint, f"actuator_{number}:dynamics", [actuator.dynamics, actuator.time_constant, actuator.act_early])
-    if actuator.dynamics == codes.MUSCLE_FILTER:
-        keep(joint, f"actuator_{number}:activation", [actuator.fall_time, actuator.smoothing])
+        for name in OF_STATES.get(actuator.dynamics, ()):
+            value = getattr(actuator, name)
+            keep(joint, f"actuator_{number}:{name}", [value if np.isfinite(value) else UNLIMITED])
+    if actuator.motor is not None:
+        keep(joint, f"actuator_{number}:motor", actuator.motor)
     if actuator.delay_samples:
         keep(joint, f"actuator_{number}:delay", [actuator.delay, actuator.delay_samples])
     if actuator.muscle is not None:
@@ -218,6 +227,7 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
             name, int(kind), gear, kp, kd, limit, number, _bounds(joint, f"actuator_{len(found)}:control"),
             0.0 if centre is None else float(centre[0]), **gains, **_kept_state(joint, f"actuator_{len(found)}"),
             muscle=None if muscle is None else tuple(muscle.tolist()),
+            motor=_kept_motor(joint, f"actuator_{len(found)}:motor"),
             **_kept_delay(joint, f"actuator_{len(found)}:delay"),
         ))  # fmt: skip
     return found
@@ -227,6 +237,12 @@ def _kept_delay(joint: Usd.Prim, name: str) -> dict[str, Any]:
     """Return the annotated delay of an actuator; empty without one."""
     values = kept(joint, name, 2)
     return {} if values is None else {"delay": float(values[0]), "delay_samples": int(values[1])}
+
+
+def _kept_motor(joint: Usd.Prim, name: str) -> tuple[float, float] | None:
+    """Return the annotated numbers of a motor; None without one."""
+    values = kept(joint, name, 2)
+    return None if values is None else (float(values[0]), float(values[1]))
 
 
 def _bounds(joint: Usd.Prim, name: str) -> tuple[float, float]:
@@ -241,11 +257,9 @@ def _kept_state(joint: Usd.Prim, name: str) -> dict[str, Any]:
     if values is None or values[0] not in DYNAMICS_CODES.values():
         return {}
     dynamics, time, early = values.tolist()
-    times = kept(joint, f"{name}:activation", 2)
-    fall_time, smoothing = (0.0, 0.0) if times is None else times.tolist()
+    others = {each: kept(joint, f"{name}:{each}", 1) for each in OF_STATES.get(int(dynamics), ())}
     return {
-        "fall_time": fall_time,
-        "smoothing": smoothing,
+        **{each: float(value[0]) if value[0] >= 0.0 else np.inf for each, value in others.items() if value is not None},
         "dynamics": int(dynamics),
         "time_constant": time,
         "act_range": _bounds(joint, f"{name}:act"),

@@ -189,6 +189,7 @@ def test_actuators(monkeypatch, tmp_path) -> None:
     assert names["model"].nu == 3
     ends = names["swung"].q.numpy()[-1, :, 0]
     assert len(np.unique(ends)) == 8  # each world has its own delay
+    assert names["lifted"].q.numpy()[0, 0] == pytest.approx(0.5, abs=0.02)
     assert names["bent"].q.numpy()[0, 0] < -0.1  # the elbow flexes, up
     act = names["trajectory"].act.numpy()[:, 0, 0]
     np.testing.assert_allclose(act, 0.5 - 0.3 * np.exp(-np.arange(241) / 240 / 0.05), atol=1e-5)

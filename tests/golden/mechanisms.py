@@ -121,6 +121,39 @@ def actuators(**others: Any) -> Case:
     return Case(model, control=(0.8, 0.4, -0.5, 0.3), spread=0.4, names=names, **others)
 
 
+def prepared_inputs(**others: Any) -> Case:
+    """Muscles, delays, motors and integral action between inputs and force laws."""
+    builder = sim.ModelBuilder()
+    parent = "world"
+    for number in range(2):
+        link = builder.add_link(f"link{number}", mass=1.0, com=(0.15, 0, 0), inertia=(0.001, 0.01, 0.01))
+        builder.add_joint(
+            f"joint{number}",
+            "revolute",
+            parent=parent,
+            child=link,
+            axis=(0, 1, 0),
+            position=(0.3 * number, 0, 0),
+            armature=0.02,
+        )
+        parent = link
+    builder.add_spatial_tendon("flexor", [("world", (0, 0, 0.2)), ("link0", (0.1, 0, 0.02)), ("link1", (0.1, 0, 0.03))])
+    muscle = sim.Muscle(peak_force=30.0, fibre_length=0.3, slack_length=0.1)
+    activation = sim.Activation("muscle", time_constant=0.02, fall_time=0.05, smoothing=0.2)
+    builder.add_actuator(tendon="flexor", kind="muscle", muscle=muscle, activation=activation)
+    late, motor = sim.Delay(0.012, samples=4), sim.DCMotor(stall_force=2.0, no_load_speed=3.0)
+    winding = sim.Activation("current", time_constant=0.01, resistance=0.8, early=True)
+    servo = sim.Gains(kp=8.0, kd=0.3)
+    builder.add_actuator("joint0", "position", name="servo", gains=servo, delay=late, motor=motor, force_limit=1.5)
+    builder.add_actuator("joint1", "affine", name="voltage", gains=sim.Gains(gain=0.4), activation=winding)
+    pid = sim.Activation("pid", integral_limit=0.1)
+    builder.add_actuator("joint1", "position", name="pid", gains=sim.Gains(4.0, 0.2, ki=6.0), activation=pid)
+    parts = ("muscle_peak_force", "fall_time", "delay", "stall_force", "resistance", "ki")
+    names = [f"actuator_{name}" for name in parts]
+    model = builder.finalize("float64")
+    return Case(model, 0.005, control=(0.5, 0.4, 1.0, 0.3), spread=0.3, names=names, **others)
+
+
 def stepping_leg(**others: Any) -> Case:
     """A body on a leg of two servos, its foot on the ground, its knee at a limit."""
     names = ("actuator_kp", "upper_limit", "friction", "geometry_size")
@@ -227,6 +260,9 @@ register("wrapped_1", wrapped)
 register("wrapped_16", wrapped, worlds=16)
 register("actuators_1", actuators)
 register("actuators_32", actuators, worlds=32)
+register("inputs_1", prepared_inputs)
+register("inputs_16", prepared_inputs, worlds=16)
+register("inputs_mujoco", prepared_inputs, contact=sim.MujocoContact())
 register("leg", stepping_leg)
 register("sensors_1", sensors)
 register("sensors_16", sensors, worlds=16)

@@ -73,6 +73,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "activation": ("checkpoint", "constraints"),
     "muscles": ("constraints",),
     "delays": ("constraints",),
+    "motors": ("constraints",),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
     "stops": ("collision.field", "kinematics"),

@@ -8,6 +8,7 @@ from sim.errors import ModelError
 from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
+from sim.exporters.mjcf.servos import add_integral_law, add_motor, is_motor
 from sim.exporters.mjcf.tendons import add_tied_lengths
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
@@ -60,33 +61,27 @@ def _set_active(constraint: ET.Element, model: Model, name: str, row: int) -> No
 
 def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
     """Add motors, servos, velocity drives and other actuators with affine laws."""
-    model, actuators, lost = bodies.model, ET.SubElement(root, "actuator"), []
+    model, actuators, lost, motors = bodies.model, ET.SubElement(root, "actuator"), [], []
     for index, name in enumerate(model.actuator_names):
-        gear, kp, kd, centre, limit, lower, upper = (
+        gear, centre, limit, lower, upper = (
             float(model.parameters[f"actuator_{key}"][index])
-            for key in ("gear", "kp", "kd", "force_centre", "force_limit", "control_lower", "control_upper")
+            for key in ("gear", "force_centre", "force_limit", "control_lower", "control_upper")
         )
-        kind = int(model.actuator_kind[index])
+        kind, adheres, motor = int(model.actuator_kind[index]), _is_adhesion(model, index), is_motor(model, index)
         has_state = model.actuator_dynamics[index] != codes.STATELESS
-        adheres = _is_adhesion(model, index)
-        tag = "general" if has_state or adheres else ACTUATOR_TAGS[kind]
+        tag = "dcmotor" if motor else "general" if has_state or adheres else ACTUATOR_TAGS[kind]
         # MuJoCo has no gear there, and an actuator with separate gains can't absorb it.
         factor = gear if adheres and kind == codes.TORQUE else 1.0
         element = ET.Element(tag, name=name, gear=number(gear))
         if not _drive(element, bodies, index) or (adheres and gear != factor):
             lost.append(name)
             continue
+        if motor and not add_motor(element, model, index):
+            motors.append(name)
+            continue
         actuators.append(element)
-        if has_state:
-            _add_state(element, model, index)
-        elif kind == codes.POSITION and not adheres:
-            element.set("kp", number(kp))
-        if kind in (codes.POSITION, codes.VELOCITY) and tag != "general":
-            element.set("kv", number(kd))
-        if kind == codes.MUSCLE:
-            _add_muscle(element, model, index)
-        elif tag == "general":
-            _add_law(element, model, index, factor)
+        if not motor:
+            _add_kind(element, model, index, factor)
         if model.delay_samples[index]:
             element.set("nsample", str(int(model.delay_samples[index])))
             element.set("delay", number(float(model.parameters["actuator_delay"][index])))
@@ -96,11 +91,31 @@ def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
                 f"actuator '{name}': its range of forces is empty, which MuJoCo rejects; set force "
                 f"limits or remove the actuator"
             )
-        if np.isfinite(limit):
+        if np.isfinite(limit) and not motor:
             element.set("forcerange", numbers(np.sort(factor * np.array([centre - limit, centre + limit]))))
         if np.isfinite(lower) or np.isfinite(upper):
             element.set("ctrlrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
     losses.changes_motion("actuators on links without a separate body, and adhesion actuators with a gear", lost)
+    losses.changes_motion("motors with affine laws, other states or uneven force limits", motors)
+
+
+def _add_kind(element: ET.Element, model: Model, index: int, factor: float) -> None:
+    """Add gains and state of an actuator; ``factor`` as for :func:`_add_law`."""
+    kind, dynamics = int(model.actuator_kind[index]), int(model.actuator_dynamics[index])
+    kp, kd = (float(model.parameters[f"actuator_{key}"][index]) for key in ("kp", "kd"))
+    if dynamics != codes.STATELESS:
+        _add_state(element, model, index)
+    if kind == codes.MUSCLE:
+        _add_muscle(element, model, index)
+    elif dynamics == codes.PID:
+        add_integral_law(element, model, index)
+    elif element.tag == "general":
+        _add_law(element, model, index, factor)
+    else:
+        if kind == codes.POSITION:
+            element.set("kp", number(kp))
+        if kind in (codes.POSITION, codes.VELOCITY):
+            element.set("kv", number(kd))
 
 
 def _drive(element: ET.Element, bodies: Bodies, index: int) -> bool:
@@ -195,6 +210,9 @@ def _add_state(element: ET.Element, model: Model, index: int) -> None:
     times = [time or 1.0]
     if model.actuator_dynamics[index] == codes.MUSCLE_FILTER:
         times += [float(model.parameters[f"actuator_{key}"][index]) for key in ("fall_time", "smoothing")]
+    elif model.actuator_dynamics[index] == codes.PID:
+        limit = float(model.parameters["actuator_integral_limit"][index])
+        times = [limit if np.isfinite(limit) else 0.0]
     element.set("dynprm", numbers(times))
     if model.actuator_early[index]:
         element.set("actearly", "true")

@@ -8,6 +8,7 @@ from sim.errors import ModelError
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.servos import servo_gains, servo_law, servo_state
 from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
@@ -172,6 +173,8 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
     _dynamics(reader, actuator)
     if model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_MUSCLE:
         return _muscle(reader, actuator)
+    if model.actuator_gaintype[actuator] in servo_gains(mujoco):
+        return servo_law(reader, actuator)
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
     bias = _linear(model.actuator_biastype[actuator], model.actuator_biasprm[actuator], mujoco.mjtBias, "BIAS")
     law = affine_law(gain, bias)
@@ -248,7 +251,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     elif "adhesion" not in driven:
         gear *= float(gears[0])
     options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
-    options["muscle"] = law.muscle
+    options |= {"muscle": law.muscle, "motor": law.motor}
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
     options["delay"] = _delay(reader, actuator)
@@ -277,6 +280,8 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
     name = kinds(int(model.actuator_dyntype[actuator])).name.removeprefix("mjDYN_").lower()
     if name == "none":
         return {}
+    if name in ("pid", "dcmotor"):
+        return servo_state(reader, actuator)
     if name not in DYNAMICS_CODES or int(model.actuator_actnum[actuator]) != 1:
         raise NoForceLawError(f"whose activation dynamics (dyntype {name}) are not supported")
     found: dict[str, Any] = {"dynamics": name, "act_early": bool(model.actuator_actearly[actuator])}

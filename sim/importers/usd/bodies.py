@@ -22,7 +22,7 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.stage import Kind, moving_attributes
-from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, Delay, in_groups
+from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, DCMotor, Delay, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
@@ -177,6 +177,8 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
         if actuator.muscle is not None:
             of_muscle = dict(zip(MUSCLE_PARAMETERS, actuator.muscle, strict=True))
             driven = {**driven, "muscle": reader.add(path, Muscle, **of_muscle)}
+        if actuator.motor is not None:
+            driven = {**driven, "motor": reader.add(path, DCMotor, *actuator.motor)}
         if actuator.delay_samples:
             driven = {**driven, "delay": reader.add(path, Delay, actuator.delay, actuator.delay_samples)}
         reader.add(

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
-from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, Delay, Gains
+from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, DCMotor, Delay, Gains
 from sim.model.checks import number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.muscles import Muscle
@@ -36,6 +36,7 @@ class Actuators(WorldSpec):
         activation: Activation = NO_ACTIVATION,
         muscle: Muscle | None = None,
         delay: Delay | None = None,
+        motor: DCMotor | None = None,
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
@@ -80,6 +81,7 @@ class Actuators(WorldSpec):
             activation: dynamics of the actuator's state, see :class:`sim.Activation`. Default: no state.
             muscle: properties of a "muscle".
             delay: delay of the input, see :class:`sim.Delay`. Default: none.
+            motor: speed-torque curve of an actuator on a joint, see :class:`sim.DCMotor`. Default: none.
             force_limit: maximum magnitude of F [N m or N], or minimum and maximum of F; ``numpy.inf`` for no limit.
                 Default: the joint's ``effort`` (in a URDF file, that of its limit) divided by the gear; no limit on a
                 tendon.
@@ -101,6 +103,7 @@ class Actuators(WorldSpec):
         require_names(where, kind=kind, **given)
         require_type(f"{where}: gains", gains, Gains, "a sim.Gains")
         require_type(f"{where}: activation", activation, Activation, "a sim.Activation")
+        require_type(f"{where}: motor", motor, (DCMotor, type(None)), "a sim.DCMotor")
         require_type(f"{where}: delay", delay, (Delay, type(None)), "a sim.Delay")
         require_type(f"{where}: muscle", muscle, (Muscle, type(None)), "a sim.Muscle")
         axes = [
@@ -141,6 +144,10 @@ class Actuators(WorldSpec):
             fall_time=activation.fall_time,
             smoothing=activation.smoothing,
             muscle=muscle,
+            integral_limit=activation.integral_limit,
+            resistance=activation.resistance,
+            stall_force=motor.stall_force if motor else 0.0,
+            no_load_speed=motor.no_load_speed if motor else 0.0,
             delay=delay.time if delay else 0.0,
             delay_samples=delay.samples if delay else 0,
         )

@@ -243,11 +243,12 @@ class Gains:
         kd: velocity gain of a "position", "velocity" or "affine" actuator; not negative.
         gain: force per unit of input of an "affine" actuator.
         offset: force of an "affine" actuator with zero input, at position zero and at rest [N m or N].
+        ki: integral gain of a "position" actuator with ``sim.Activation("pid")``; not negative.
         kp_per_input: increase of kp per unit of input of an "affine" actuator.
         kd_per_input: increase of kd per unit of input, for a damper that the input controls.
 
     Raises:
-        ModelError: for values that aren't finite, and a negative kp or kd.
+        ModelError: for values that aren't finite, and a negative kp, kd or ki.
 
     Example:
         >>> import sim
@@ -263,12 +264,13 @@ class Gains:
     _: KW_ONLY
     gain: float = 0.0
     offset: float = 0.0
+    ki: float = 0.0
     kp_per_input: float = 0.0
     kd_per_input: float = 0.0
 
     def __post_init__(self) -> None:
         where = "Gains"
-        for label in ("kp", "kd"):
+        for label in ("kp", "kd", "ki"):
             _set_not_negative(self, where, label)
         for label in ("gain", "offset", "kp_per_input", "kd_per_input"):
             value = _set_number(self, where, label)
@@ -285,11 +287,14 @@ class Activation:
     Attributes:
         kind: "integrator", whose rate is u; "filter", whose rate is (u - w) / time_constant, in explicit steps;
             "filterexact", likewise, in exact steps; "muscle", whose time constant depends on the state, see
-            docs/actuators.md; or "none" for no state.
-        time_constant: time constant of a filter, or of a muscle while its activation rises [s].
+            docs/actuators.md; "pid", whose rate is the error u - g q of a "position" actuator, to whose force it adds
+            ki w; "current", that of a motor's winding with inductance; or "none" for no state.
+        time_constant: time constant of a filter, of a current, or of a muscle while its activation rises [s].
         fall_time: time constant of a muscle while its activation falls [s].
         smoothing: change of a muscle's activation over which one time constant turns into the other. Default: no
             transition.
+        integral_limit: magnitude from which on the state of "pid" stops growing. Default: no limit.
+        resistance: resistance of the winding of "current" [Ohm].
         range: minimum and maximum state, to which it is clamped after each step.
         early: whether the force uses the state after the step.
 
@@ -309,6 +314,8 @@ class Activation:
     early: bool = False
     fall_time: float = 0.0
     smoothing: float = 0.0
+    integral_limit: float = np.inf
+    resistance: float = 0.0
 
     def __post_init__(self) -> None:
         where = "Activation"
@@ -316,13 +323,16 @@ class Activation:
         require_flags(where, early=self.early)
         if self.kind not in DYNAMICS_CODES:
             raise ModelError(f"{where}: unknown kind '{self.kind}'; known are {', '.join(DYNAMICS_CODES)}")
-        for label, kinds in (("time_constant", TIMED), ("fall_time", MUSCLES), ("smoothing", MUSCLES)):
+        for label, kinds in KINDS_WITH.items():
             _set_not_negative(self, where, label)
             value = getattr(self, label)
             if value == 0.0 and self.kind in kinds and label != "smoothing":
-                raise ModelError(f"{where}: a {self.kind} needs a {label} [s]; give a positive one")
+                raise ModelError(f"{where}: kind '{self.kind}' needs a {label}; give a positive one")
             if value != 0.0 and self.kind not in kinds:
                 raise ModelError(f"{where}: a {self.kind} has no {label}; remove it, or choose {' or '.join(kinds)}")
+        limit = _set_number(self, where, "integral_limit")
+        if not limit > 0.0 or (np.isfinite(limit) and self.kind != "pid"):
+            raise ModelError(f"{where}: integral_limit is {limit}; it must be positive, and belongs to kind 'pid'")
         lower, upper = two_numbers(where, "range", self.range)
         if not lower < upper:
             raise ModelError(f"{where}: range is ({lower}, {upper}); the first must be less than the second")
@@ -362,9 +372,47 @@ class Delay:
             raise ModelError(f"Delay: samples is {self.samples}; it must be a whole number, at least 1")
 
 
-# Kinds of activation with time constants.
-MUSCLES = ("muscle",)
-TIMED = ("filter", "filterexact", *MUSCLES)
+@dataclass(frozen=True)
+class DCMotor:
+    """Speed-torque curve of an electric motor, which limits the force of its actuator.
+
+    The largest force falls linearly with the velocity of the actuator: from ``stall_force`` at rest to zero at
+    ``no_load_speed``. Beyond that speed, the motor brakes. Against its velocity it has more than the stall force. The
+    actuator's ``force_limit``, such as the force of the largest current, holds besides. Both numbers are parameters of
+    the model, ``actuator_stall_force`` and ``actuator_no_load_speed``, with gradients.
+
+    Attributes:
+        stall_force: largest force at rest [N m or N], that of the supply voltage V: K V / R.
+        no_load_speed: velocity at which no force is left [rad/s or m/s]: V / K.
+
+    Raises:
+        ModelError: for values that aren't finite and positive.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.01, 0.01))
+        >>> _ = scene.add_joint("elbow", "revolute", child="arm")
+        >>> motor, gains = sim.DCMotor(stall_force=33.5, no_load_speed=21.0), sim.Gains(kp=25.0, kd=0.5)
+        >>> scene.add_actuator("elbow", "position", gains=gains, motor=motor, force_limit=23.7)
+        'elbow'
+    """
+
+    stall_force: float
+    no_load_speed: float
+
+    def __post_init__(self) -> None:
+        for label in ("stall_force", "no_load_speed"):
+            value = _set_number(self, "DCMotor", label)
+            if not 0.0 < value < np.inf:
+                raise ModelError(f"DCMotor: {label} is {value}; it must be finite and positive")
+
+
+# Kinds of activation that have each number.
+KINDS_WITH = {
+    "time_constant": ("filter", "filterexact", "muscle", "current"), "fall_time": ("muscle",),
+    "smoothing": ("muscle",), "resistance": ("current",),
+}  # fmt: skip
 # The group and field of each property, by its name in version 0.1, which importers use too.
 SURFACE_FIELDS = {
     "friction": "surface.friction", "restitution": "surface.restitution",
@@ -389,7 +437,8 @@ ACTUATOR_FIELDS = {
     "kp": "gains.kp", "kd": "gains.kd", "gain": "gains.gain", "offset": "gains.offset",
     "kp_per_input": "gains.kp_per_input", "kd_per_input": "gains.kd_per_input", "dynamics": "activation.kind",
     "time_constant": "activation.time_constant", "act_range": "activation.range", "act_early": "activation.early",
-    "fall_time": "activation.fall_time", "smoothing": "activation.smoothing",
+    "fall_time": "activation.fall_time", "smoothing": "activation.smoothing", "ki": "gains.ki",
+    "integral_limit": "activation.integral_limit", "resistance": "activation.resistance",
 }  # fmt: skip
 GROUPS: dict[str, type] = {
     "surface": Surface, "limits": Limits, "spring": Spring, "gains": Gains, "activation": Activation,

@@ -14,9 +14,9 @@ from sim.model.model import Geometry, Model
 from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.parameters import MAY_BE_INFINITE, PARAMETERS
 from sim.model.spec_checks import finite
-from sim.model.specs import ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
+from sim.model.specs import OF_STATES, ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
 from sim.model.tendons import owners_of
-from warp_kernels.types import MUSCLE_FILTER, PRESCRIBED_INERTIA
+from warp_kernels.types import PRESCRIBED_INERTIA
 
 
 def collect_parameters(
@@ -59,6 +59,7 @@ def collect_parameters(
         **(_of_actuators(actuators) if actuators else {}),
         **(_of_actuator_states(actuators) if any(map(_prepares_input, actuators)) else {}),
         **_of_delays(actuators),
+        **_of_motors(actuators),
         **(_of_muscles(actuators) if any(actuator.muscle for actuator in actuators) else {}),
     }
 
@@ -150,8 +151,8 @@ def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
 
 
 def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
-    muscles = any(actuator.dynamics == MUSCLE_FILTER for actuator in actuators)
-    names = ("time_constant", "fall_time", "smoothing") if muscles else ("time_constant",)
+    kinds = {actuator.dynamics for actuator in actuators}
+    names = ["time_constant", *(name for kind, own in OF_STATES.items() if kind in kinds for name in own)]
     return {
         **{f"actuator_{name}": np.array([getattr(actuator, name) for actuator in actuators]) for name in names},
         "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
@@ -169,6 +170,16 @@ def _of_delays(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
     if not any(actuator.delay_samples for actuator in actuators):
         return {}
     return {"actuator_delay": np.array([actuator.delay for actuator in actuators])}
+
+
+def _of_motors(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    """Return the speed-torque curves, if an actuator has one; zero for others."""
+    if not any(actuator.stall_force for actuator in actuators):
+        return {}
+    return {
+        f"actuator_{name}": np.array([getattr(actuator, name) for actuator in actuators])
+        for name in ("stall_force", "no_load_speed")
+    }
 
 
 def _of_muscles(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:

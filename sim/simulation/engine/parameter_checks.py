@@ -31,11 +31,15 @@ ROOM_NAMES = ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
 ROOM = frozenset(ROOM_NAMES)
 # Parameters of actuators that are positive, and zero where an actuator doesn't use them.
 POSITIVE_IF_USED = {
-    "actuator_time_constant", "actuator_fall_time", "actuator_muscle_fibre_length", "actuator_muscle_speed",
+    "actuator_time_constant", "actuator_resistance", "actuator_stall_force", "actuator_no_load_speed",
+    "actuator_fall_time", "actuator_muscle_fibre_length", "actuator_muscle_speed",
 }  # fmt: skip
 # Reasons why an actuator doesn't use a parameter. Gains depend on its kind.
 UNUSED_BECAUSE = {
     "actuator_time_constant": ", which is no filter",
+    "actuator_ki": ", which has no integral action",
+    "actuator_resistance": ", which has no current",
+    **dict.fromkeys(("actuator_stall_force", "actuator_no_load_speed"), ", which is no motor"),
     "actuator_delay": ", which remembers no inputs; give it a sim.Delay",
     **dict.fromkeys(("actuator_fall_time", "actuator_smoothing"), ", whose state isn't that of a muscle"),
     **dict.fromkeys(MUSCLE_PARAMETERS.values(), ", which is no muscle"),

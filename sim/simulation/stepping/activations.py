@@ -11,8 +11,9 @@ from sim.model.model import Model
 from sim.model.muscles import MUSCLE_PARAMETERS
 from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
 from warp_kernels.delays import delay_kernels
+from warp_kernels.motors import motor_kernels
 from warp_kernels.muscles import NO_MUSCLE, ON_JOINT, ON_TENDON, muscle_kernels, muscle_structs
-from warp_kernels.types import MUSCLE, MUSCLE_FILTER
+from warp_kernels.types import CURRENT, MUSCLE, MUSCLE_FILTER, PID
 
 if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace
@@ -40,6 +41,7 @@ class Activations:
         self.act, self.act_next, self.act_rate = (
             zeros((self._num_worlds, self.na), self._scalar, self._device) for _ in range(3)
         )
+        self._currents, self._integrals = (bool((model.actuator_dynamics == kind).any()) for kind in (CURRENT, PID))
         self._has_states = bool((model.actuator_state >= 0).any())
         self._find_muscles(model)
         self._delays = bool(model.delay_samples.any())
@@ -96,8 +98,15 @@ class Activations:
         self._launch(step, kernels.activation_rates, dim, given_control=u, control=self.excitation)
         if self._muscle_states:
             self._launch(step, muscle_kernels(self._scalar).muscle_rates, dim, given_control=u)
+        motors = motor_kernels(self._scalar)
+        if self._currents:
+            self._launch(step, motors.current_rates, dim, given_control=u)
+        if self._integrals:
+            self._launch(step, motors.integral_rates, dim, given_control=u)
         if self._has_states:
             self._launch(step, kernels.activate, dim, control=self.excitation)
+        if self._integrals:
+            self._launch(step, motors.integral_inputs, dim, given_control=u, control=self.excitation)
         if self._has_muscles:
             self._launch(step, muscle_kernels(self._scalar).pull_joints, dim, muscles=_muscles(step))
 

@@ -120,4 +120,6 @@ def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> in
     if not model.nu:
         return 0
     limited = np.isfinite(np.atleast_2d(parameters["actuator_force_limit"])).any(axis=0)
+    if "actuator_stall_force" in parameters:
+        limited |= model.parameters["actuator_stall_force"] > 0.0
     return int((limited & (model.actuator_law != TORQUE) & (model.actuator_dof >= 0)).sum())

@@ -7,7 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.solver.tendons.rows import LOSS, LOWER, TIED, UPPER
-from warp_kernels.types import FREE, MUSCLE
+from warp_kernels.types import CURRENT, FREE, MUSCLE
 
 
 def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -54,12 +54,17 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
             f"Simulator: integrator='{integrator}' doesn't support a medium, which the model has; choose "
             "integrator='euler' or 'rk4'"
         )
-    if (model.actuator_kind == MUSCLE).any():
-        name = model.actuator_names[int(np.argmax(model.actuator_kind == MUSCLE))]
-        raise ModelError(
-            f"Simulator: integrator='{integrator}' doesn't support muscles, such as actuator '{name}'; choose "
-            "integrator='euler' or 'rk4'"
-        )
+    for what, has in (
+        ("muscles", model.actuator_kind == MUSCLE),
+        ("currents of motors", model.actuator_dynamics == CURRENT),
+        ("speed-torque curves", parameters.get("actuator_stall_force", np.zeros(1)) > 0.0),
+    ):
+        if has.any():
+            name = model.actuator_names[int(np.argwhere(has)[0][-1])]
+            raise ModelError(
+                f"Simulator: integrator='{integrator}' doesn't support {what}, which actuator '{name}' has; choose "
+                "integrator='euler' or 'rk4'"
+            )
     on_frames = model.transmissions.actuator
     for key in ("actuator_kd", "actuator_kd_per_input"):
         if len(on_frames) and np.atleast_2d(parameters[key])[:, on_frames].any():

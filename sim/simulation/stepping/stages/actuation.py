@@ -6,6 +6,7 @@ import warp as wp
 
 from sim.arrays.allocation import fill
 from sim.simulation.stepping.workspace import Stage, Workspace
+from warp_kernels.motors import motor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 
 # Fields of the kernels' struct, with the parameters that they hold.
@@ -33,6 +34,7 @@ class Actuation(Stage):
     Attributes:
         joint_force: given forces plus those of actuators and tendons [world, dof]; the given array without either.
         implicit: terms on the diagonal besides inertia, armature and damping [dof, ...]; no rows without actuators.
+        range_centre, range_limit: ranges of forces at the present velocity [world, actuator]; None without motors.
         actuator_row: right-hand side of a bounded actuator's constraint [actuator, world].
         actuator_row_bar: its adjoint.
     """
@@ -44,7 +46,15 @@ class Actuation(Stage):
         model = step.model
         self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons else step.tau
         self.implicit = step.groups.scalars(model.nv if model.nu else 0)
+        self.range_centre: wp.array | None = None
+        self.range_limit: wp.array | None = None
+        if "actuator_stall_force" in step.parameters:
+            self.range_centre, self.range_limit = (wp.zeros_like(step.control) for _ in range(2))
         self.actuator_row = step.worlds_last(model.nu, step.device_model.types.vec3)
+
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to."""
+        return list(self._ranges.values())
 
     def prepare_adjoint(self) -> None:
         """Allocate the adjoint of rows. The adjoint of given forces is that of all joint forces."""
@@ -54,6 +64,10 @@ class Actuation(Stage):
 
     def find(self) -> None:
         """Compute the forces of actuators."""
+        if self._ranges:
+            step = self._step
+            kernel, dim = motor_kernels(step.scalar).force_ranges, (step.model.nu, step.num_worlds)
+            step.launch(kernel, dim, self, tape=True)
         if self._step.model.nu:
             kernel = actuator_kernels(self._step.scalar, self._step.weighted).actuate
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
@@ -65,15 +79,25 @@ class Actuation(Stage):
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
 
     @property
+    def _ranges(self) -> dict[str, wp.array]:
+        """Return the ranges of forces by field of the kernels' struct; empty without motors."""
+        if self.range_centre is None or self.range_limit is None:
+            return {}
+        return {"force_centre": self.range_centre, "force_limit": self.range_limit}
+
+    @property
     def gains(self) -> Any:
         """Return the parameters of the actuators."""
         step = self._step
         arrays = {field: step.parameters[name] for field, name in GAINS.items()}
-        return fill(step.structs.Gains, **{**arrays, **step.activations.unbounded})
+        return fill(step.structs.Gains, **{**arrays, **self._ranges, **step.activations.unbounded})
 
     @property
     def gains_bar(self) -> Any:
         """Return the gradients of these parameters, without rows if none is requested."""
         step = self._step
         names = {field: name for field, name in GAINS.items() if field not in step.activations.unbounded}
-        return step.parameter_gradients_of(step.structs.Gains, names)
+        found = step.parameter_gradients_of(step.structs.Gains, names)
+        for field, array in self._ranges.items():
+            setattr(found, field, array.grad)
+        return found

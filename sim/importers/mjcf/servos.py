@@ -1,0 +1,96 @@
+"""Controllers and electric motors of an MJCF file: ``pid`` and ``dcmotor``, with a single input."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
+from sim.importers.mjcf.reader import Reader
+from sim.model.builder.properties import DCMotor
+from warp_kernels import types as codes
+
+# Parameters of a motor that Backswing doesn't have: of its dynamics, and of its bias.
+UNSUPPORTED = {1: "a limited rate of current", 2: "thermal resistance", 5: "LuGre friction", 7: "a limited slew rate"}
+
+
+def servo_gains(mujoco: Any) -> tuple[int, ...]:
+    """Return MuJoCo's types of gain of controllers and motors; empty in versions without them."""
+    names = ("mjGAIN_PID", "mjGAIN_DCMOTOR")
+    return tuple(int(getattr(mujoco.mjtGain, name)) for name in names if hasattr(mujoco.mjtGain, name))
+
+
+def servo_law(reader: Reader, actuator: int) -> ForceLaw:
+    """Return the law of a controller or motor. Raise NoForceLawError for one with several inputs or other features."""
+    law = _motor_law(reader, actuator) if _is_motor(reader, actuator) else _controller_law(reader, actuator)
+    if law.kind != codes.POSITION and servo_state(reader, actuator).get("dynamics") == "pid":
+        raise NoForceLawError("with integral action, but without a position input or kp")
+    return law
+
+
+def _controller_law(reader: Reader, actuator: int) -> ForceLaw:
+    model = reader.file.model
+    if model.actuator_dynprm[actuator, 1] > 0.0:
+        raise NoForceLawError("with a limited slew rate")
+    offset, kp, kd = model.actuator_biasprm[actuator, :3].tolist()
+    return _with_input(reader, actuator, -kp, -kd, offset)
+
+
+def _motor_law(reader: Reader, actuator: int) -> ForceLaw:
+    model, inputs = reader.file.model, reader.file.mujoco.mjtCtrlInput
+    for number, feature in UNSUPPORTED.items():
+        if model.actuator_dynprm[actuator, number] > 0.0:
+            raise NoForceLawError(f"which is a motor with {feature}")
+    if model.actuator_biasprm[actuator, 0] != 0.0:
+        raise NoForceLawError("which is a motor with cogging")
+    resistance, constant, _, _, kp, _, kd, voltage = model.actuator_gainprm[actuator, :8].tolist()
+    has_current = model.actuator_dynprm[actuator, 0] > 0.0
+    if model.actuator_ctrlspec[actuator] == inputs.mjINPUT_VOLTAGE:
+        if has_current:
+            return ForceLaw(codes.AFFINE, gain=constant)
+        return affine_law((constant / resistance, 0.0, 0.0), (0.0, 0.0, -(constant**2) / resistance))
+    if has_current:
+        raise NoForceLawError("which is a motor with a controller and inductance")
+    law = _with_input(reader, actuator, kp, kd, 0.0)
+    if voltage > 0.0:
+        law = replace(law, motor=DCMotor(constant * voltage / resistance, voltage / constant))
+    return law
+
+
+def servo_state(reader: Reader, actuator: int) -> dict[str, Any]:
+    """Return the state of a controller or motor, as arguments of the builder; empty without one."""
+    model = reader.file.model
+    gains, numbers = model.actuator_gainprm[actuator], model.actuator_dynprm[actuator]
+    if not _is_motor(reader, actuator):
+        if model.actuator_gainprm[actuator, 0] <= 0.0:
+            return {}
+        found: dict[str, Any] = {
+            "dynamics": "pid",
+            "ki": float(gains[0]),
+            "act_early": bool(model.actuator_actearly[actuator]),
+        }
+        limit = float(numbers[0])
+        if model.actuator_actlimited[actuator]:
+            found["act_range"] = tuple(model.actuator_actrange[actuator].tolist())
+        return {**found, "integral_limit": limit if limit > 0.0 else np.inf}
+    if numbers[0] > 0.0:
+        winding = {"time_constant": float(numbers[0]), "resistance": float(gains[0])}
+        return {"dynamics": "current", "act_early": True, **winding}
+    if gains[5] <= 0.0:
+        return {}
+    limit = float(numbers[8]) if numbers[8] > 0.0 else np.inf
+    return {"dynamics": "pid", "ki": float(gains[5]), "integral_limit": limit, "act_range": (-limit, limit)}
+
+
+def _is_motor(reader: Reader, actuator: int) -> bool:
+    return bool(reader.file.model.actuator_gaintype[actuator] == reader.file.mujoco.mjtGain.mjGAIN_DCMOTOR)
+
+
+def _with_input(reader: Reader, actuator: int, kp: float, kd: float, offset: float) -> ForceLaw:
+    """Return the law of a controller whose single input is a position, a velocity or a force."""
+    inputs = reader.file.mujoco.mjtCtrlInput
+    gains = {inputs.mjINPUT_POS: kp, inputs.mjINPUT_VEL: kd, inputs.mjINPUT_FF: 1.0}
+    chosen = [gain for kind, gain in gains.items() if reader.file.model.actuator_ctrlspec[actuator] == kind]
+    if not chosen:
+        raise NoForceLawError("which has several inputs or none; choose one of pos, vel and ff as its input")
+    return affine_law((chosen[0], 0.0, 0.0), (offset, -kp, -kd))
