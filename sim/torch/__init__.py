@@ -1,5 +1,6 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
+from sim.torch.actuator_network import ActuatorNetwork
 from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, step
@@ -22,6 +23,7 @@ from sim.torch.sensors.formulas import imu
 from sim.torch.sensors.readings import Sensors
 
 __all__ = [
+    "ActuatorNetwork",
     "JointForceParts",
     "JointForces",
     "NextState",

@@ -190,6 +190,8 @@ def test_actuators(monkeypatch, tmp_path) -> None:
     ends = names["swung"].q.numpy()[-1, :, 0]
     assert len(np.unique(ends)) == 8  # each world has its own delay
     assert names["lifted"].q.numpy()[0, 0] == pytest.approx(0.5, abs=0.02)
+    assert names["error"].item() < 0.05 * names["log_tau"].square().mean().item()
+    assert names["motion"].q.shape == (241, 1, 1)
     assert names["bent"].q.numpy()[0, 0] < -0.1  # the elbow flexes, up
     act = names["trajectory"].act.numpy()[:, 0, 0]
     np.testing.assert_allclose(act, 0.5 - 0.3 * np.exp(-np.arange(241) / 240 / 0.05), atol=1e-5)
