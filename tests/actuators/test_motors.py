@@ -140,6 +140,33 @@ def test_files_keep_motors(tmp_path, suffix):
             np.testing.assert_allclose(again.parameters[name], value, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
+def test_controllers_of_the_plugin_move_as_in_mujoco(tmp_path):
+    """MuJoCo's mujoco.pid, with integral action that is clamped, and without."""
+    given = (("ki", 9), ("kp", 6), ("imax", 0.2), ("kd", 0.4))
+    numbers = "".join(f'<config key="{key}" value="{value}"/>' for key, value in given)
+    extension = (
+        f'<extension><plugin plugin="mujoco.pid"><instance name="all">{numbers}</instance>'
+        '<instance name="servo"><config key="kp" value="3"/></instance></plugin></extension>'
+    )
+    actuators = (
+        '<plugin name="x" joint="a" plugin="mujoco.pid" instance="all" actdim="1" ctrlrange="-0.5 0.5"/>'
+        '<plugin name="y" joint="b" plugin="mujoco.pid" instance="servo" forcerange="-1 1"/>'
+    )
+    start, end = MJCF.format(integrator="Euler").split("<actuator>")[0], "</mujoco>"
+    text = start.replace("<worldbody>", f"{extension}<worldbody>") + f"<actuator>{actuators}</actuator>{end}"
+    path = tmp_path / "plugin.xml"
+    path.write_text(text)
+    model, peer = sim.load(path, dtype="float64"), mujoco.MjModel.from_xml_path(str(path))
+    simulator, data = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu"), mujoco.MjData(peer)
+    control = np.repeat(np.random.default_rng(0).normal(size=(10, 2)), 20, axis=0)
+    found = simulator.rollout(simulator.initial_state(), control=control).final_state
+    for given in control:
+        data.ctrl = given
+        mujoco.mj_step(peer, data)
+    for name, expected in (("q", data.qpos), ("qd", data.qvel), ("act", data.act)):
+        np.testing.assert_allclose(getattr(found, name).numpy()[0], expected, atol=1e-11)
+
+
 def test_motors_that_mujoco_lacks_are_lost_by_name(tmp_path):
     motor = sim.DCMotor(1.0, 2.0)
     model = arm(motor=motor, activation=sim.Activation("integrator")).finalize()

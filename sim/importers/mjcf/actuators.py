@@ -8,7 +8,7 @@ from sim.errors import ModelError
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
-from sim.importers.mjcf.servos import servo_gains, servo_law, servo_state
+from sim.importers.mjcf.servos import has_plugin, of_plugin, servo_gains, servo_law, servo_state
 from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
@@ -155,8 +155,8 @@ def _add_rotors(reader: Reader) -> None:
 def _law(reader: Reader, actuator: int) -> ForceLaw:
     """Return the force law. Raise NoForceLawError if there is none."""
     model, mujoco = reader.file.model, reader.file.mujoco
-    if reader.file.array("actuator_plugin", np.full(actuator + 1, -1))[actuator] >= 0:
-        raise NoForceLawError("whose force comes from a plugin")
+    if has_plugin(reader, actuator):
+        of_plugin(reader, actuator)
     transmission = transmission_of(reader, actuator)
     if transmission not in TRANSMISSIONS:
         raise NoForceLawError(
@@ -170,6 +170,8 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
             raise NoForceLawError(f"on a {kind} joint; apply joint forces (tau) instead")
     if transmission == "mjTRN_BODY" and model.body_weldid[driven] == 0:
         raise NoForceLawError("which acts on a static body")
+    if has_plugin(reader, actuator):
+        return of_plugin(reader, actuator)[0]
     _dynamics(reader, actuator)
     if model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_MUSCLE:
         return _muscle(reader, actuator)
@@ -276,6 +278,8 @@ def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
 
 def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
     """Return the activation dynamics of an actuator, if it has a state. Raise NoForceLawError for others."""
+    if has_plugin(reader, actuator):
+        return of_plugin(reader, actuator)[1]
     model, kinds = reader.file.model, reader.file.mujoco.mjtDyn
     name = kinds(int(model.actuator_dyntype[actuator])).name.removeprefix("mjDYN_").lower()
     if name == "none":

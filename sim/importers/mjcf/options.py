@@ -103,6 +103,8 @@ def notes_on_options(file: MJCFFile) -> list[str]:
     ignored = [what for name, what in CHANGING.items() if option.enableflags & bits.get(name, 0)]
     for what in ("plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
+        if what == "plugin":  # those of actuators have notes of their own
+            count -= len(np.unique([k for k in file.array("actuator_plugin", np.zeros(0)) if k >= 0]))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
     return [f"ignored: {'; '.join(ignored)}"] if ignored else []

@@ -1,4 +1,4 @@
-"""Controllers and electric motors of an MJCF file: ``pid`` and ``dcmotor``, with a single input."""
+"""Controllers and electric motors of an MJCF file: ``pid`` and ``dcmotor`` with one input, the plugin mujoco.pid."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,10 +14,46 @@ from warp_kernels import types as codes
 UNSUPPORTED = {1: "a limited rate of current", 2: "thermal resistance", 5: "LuGre friction", 7: "a limited slew rate"}
 
 
+PID_PLUGIN = "mujoco.pid"
+# Its attributes, in its order.
+PID_NUMBERS = ("kp", "ki", "kd", "imax", "slewmax")
+
+
 def servo_gains(mujoco: Any) -> tuple[int, ...]:
     """Return MuJoCo's types of gain of controllers and motors; empty in versions without them."""
     names = ("mjGAIN_PID", "mjGAIN_DCMOTOR")
     return tuple(int(getattr(mujoco.mjtGain, name)) for name in names if hasattr(mujoco.mjtGain, name))
+
+
+def has_plugin(reader: Reader, actuator: int) -> bool:
+    """Return whether the force of an actuator comes from a plugin."""
+    return bool(reader.file.array("actuator_plugin", np.full(actuator + 1, -1))[actuator] >= 0)
+
+
+def of_plugin(reader: Reader, actuator: int) -> tuple[ForceLaw, dict[str, Any]]:
+    """Return law and state of an actuator with the plugin mujoco.pid. Raise NoForceLawError for another plugin.
+
+    Its integral takes part in the force of the same step, and is clamped to a largest force.
+    """
+    file, model = reader.file, reader.file.model
+    if file.elements["actuator"][actuator].plugin.plugin_name != PID_PLUGIN:
+        raise NoForceLawError("whose force comes from a plugin")
+    start = int(model.plugin_attradr[model.actuator_plugin[actuator]])
+    words = bytes(np.asarray(model.plugin_attr[start:], dtype=np.uint8)).split(b"\0")[: len(PID_NUMBERS)]
+    try:
+        given = {name: float(word) for name, word in zip(PID_NUMBERS, words, strict=True) if word}
+    except ValueError:
+        raise NoForceLawError(f"whose plugin {PID_PLUGIN} has a value that is no number") from None
+    if "slewmax" in given or model.actuator_dyntype[actuator] != file.mujoco.mjtDyn.mjDYN_NONE:
+        raise NoForceLawError(f"whose plugin {PID_PLUGIN} has a slew rate or a state of its input")
+    if not given.get("kp", 0.0) > 0.0:
+        raise NoForceLawError(f"whose plugin {PID_PLUGIN} has no kp")
+    law = ForceLaw(codes.POSITION, kp=given["kp"], kd=given.get("kd", 0.0))
+    ki = given.get("ki", 0.0)
+    if not ki:
+        return law, {}
+    most = given["imax"] / ki if "imax" in given else np.inf
+    return law, {"dynamics": "pid", "ki": ki, "act_early": True, "act_range": (-most, most)}
 
 
 def servo_law(reader: Reader, actuator: int) -> ForceLaw:
