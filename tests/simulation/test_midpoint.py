@@ -347,6 +347,32 @@ def test_a_fast_top_keeps_its_energy(spin):
     assert energy_change(builder.finalize("float64"), np.array([0.0, 0.0, spin]), H, 20.0) < 3e-3
 
 
+def spun() -> sim.Model:
+    """A base with a wheel, and a top on a ball joint whose axis of symmetry is skew."""
+    builder = sim.ModelBuilder()
+    builder.add_link("base", mass=1.0, com=(0.02, 0.0, 0.01), inertia=(0.01, 0.02, 0.015))
+    builder.add_joint("hinge", "revolute", child="base", axis=(0.0, 0.6, 0.8))
+    builder.add_link("wheel", mass=0.5, com=(0.0, 0.0, 0.03), inertia=(0.002, 0.002, 0.003))
+    builder.add_joint("axle", "revolute", parent="base", child="wheel", axis=(0.0, 0.0, 1.0), position=(0.2, 0.0, 0.1))
+    axis = np.array([0.6, 0.0, 0.8])
+    builder.add_link("top", mass=0.3, com=0.1 * axis, inertia=0.003 * np.eye(3) - 0.001 * np.outer(axis, axis))
+    builder.add_joint("ball", "spherical", parent="base", child="top", position=(0.0, 0.1, 0.1))
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize("worlds", [1, LANES])
+def test_gradients_of_what_spins_about_its_axis(worlds):
+    """At more than half a radian a step about other axes, so that th depends on them."""
+    model, rng = spun(), np.random.default_rng(0)
+    assert np.count_nonzero(symmetry_axes(model)) == 3
+    simulator = sim.Simulator(model, 0.004, worlds, contact=FREE_MOTION, **MIDPOINT)
+    qd = 80.0 * rng.normal(size=(worlds, model.nv)) + np.array([0.0, 150.0, 90.0, 0.0, 120.0])
+    state = simulator.state(np.tile(model.q0, (worlds, 1)), qd)
+    names = ["q", "qd", "tau", "com", "inertia", "joint_placement"]
+    report = sim.check_gradients(simulator, state, rng.normal(size=(2, worlds, model.nv)), names, most=8)
+    assert not report.wrong
+
+
 def test_axes_of_symmetry():
     """Of wheels and tops, not of links with children or with an axis that misses their joint."""
     assert symmetry_axes(satellite()).tolist() == [0.0] * 6 + [1.0]
