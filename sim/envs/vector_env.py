@@ -126,12 +126,7 @@ class VectorEnv:
                 f"{self.action_high.tolist()}; no entry of action_low may be greater"
             )
         self._readings = Readings(task, self.simulator) if task.sensors else None
-        # A trial of the task, with separate random numbers, so that it doesn't affect a seed's episodes.
-        source, row = torch.Generator(self.device), torch.zeros(1, dtype=torch.int64, device=self.device)
-        parameters = returned.parameters_of(task, 1, source)
-        first = self._first(NewEpisodes(row, source), parameters)
-        returned.require_logged(task, first)
-        seen = task.observe(first)
+        seen = self._trial()
         self.observation_groups = returned.groups_of(task, seen)
         self.num_observations = math.prod(self.observation_groups[returned.POLICY])
         self._has_groups = isinstance(seen, Mapping)
@@ -339,6 +334,16 @@ class VectorEnv:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
+    def _trial(self) -> TensorOrNamed:
+        """Return the observation of a new episode, with separate random numbers, so that it doesn't affect a seed's
+        episodes.
+        """
+        source, row = torch.Generator(self.device), torch.zeros(1, dtype=torch.int64, device=self.device)
+        parameters = returned.parameters_of(self.task, 1, source)
+        first = self._first(NewEpisodes(row, source), parameters)
+        returned.require_logged(self.task, first)
+        return self.task.observe(first)
+
     @in_own_precision
     def _step(self, action: torch.Tensor) -> Transition:
         before = self.state
@@ -367,24 +372,39 @@ class VectorEnv:
         self._state = returned.with_events(self.task, after)
         self._episodes = Episodes(ended, returns, sums)
         seen = self._observe()
-        info: dict[str, Any] = {
+        not_finite = bad & ~waiting
+        reasons = {name: mask & ~bad & ~waiting for name, mask in reasons.items()}
+        info = {
             "final_obs": seen if self._has_groups else seen[returned.POLICY],
             "final_mask": ended,
-            "not_finite": bad & ~waiting,
+            "not_finite": not_finite,
             "episode_return": returns,
             "episode_length": after.steps.masked_fill(waiting, 0),
+            **self._named(reasons, not_finite, terminated, truncated),
         }
-        if sums or reasons or self.task.logged:
-            reasons = {name: mask & ~bad & ~waiting for name, mask in reasons.items()}
-            info |= {"reward_terms": sums, "failures": reasons}
-            if bool(ended.any()):
-                ends = {**reasons, "time": truncated & ~terminated, "not_finite": bad & ~waiting}
-                info["log"] = _log(sums, ends, {name: after.data[name] for name in self.task.logged}, ended)
         if self.autoreset_mode == "same_step":
             seen = self._begin_where(ended, self._state, self._episodes, seen)
         elif self.autoreset_mode == "next_step":
             seen = self._begin_where(waiting, before, last, seen)
         return self._handed(seen), reward, terminated, truncated, info
+
+    def _named(
+        self,
+        reasons: Mapping[str, torch.Tensor],
+        not_finite: torch.Tensor,
+        terminated: torch.Tensor,
+        truncated: torch.Tensor,
+    ) -> dict[str, Any]:
+        """Return what a step reports by name: reward terms, failures by reason, and the log of episodes that ended."""
+        sums, logged = self._episodes.terms, self.task.logged
+        if not (sums or reasons or logged):
+            return {}
+        found: dict[str, Any] = {"reward_terms": dict(sums), "failures": reasons}
+        ended = terminated | truncated
+        if bool(ended.any()):
+            ends = {**reasons, "time": truncated & ~terminated, "not_finite": not_finite}
+            found["log"] = _log(sums, ends, {name: self.state.data[name] for name in logged}, ended)
+        return found
 
     def _begin_where(
         self, mask: torch.Tensor, state: TaskState, episodes: Episodes, seen: dict[str, torch.Tensor]
