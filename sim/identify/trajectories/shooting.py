@@ -20,6 +20,8 @@ GAP = 1e-3
 FIRST_GAP = 0.1
 TOGETHER = 1024  # motions per batch
 UNLIKELY = 1e-3  # probability of residuals below which the model is called wrong
+UNLIKELY_CORRELATED = 0.05  # the same, of averages over neighbours, once it is
+FEW_PIECES = 30  # number of independent pieces from which the variance of their sum can be taken
 FEWEST = 5  # averages of neighbouring residuals from which their variance is taken
 
 
@@ -271,25 +273,37 @@ class Shooting(Residuals):
 
 
 def excess_variance(residuals: np.ndarray, measured: np.ndarray) -> float:
-    """Return the variance of averages over neighbours, over that of independent noise: one if that explains it.
+    """Return the variance of sums of residuals over that of independent noise: one if that explains them.
 
-    Averages over twice as many count if independent ones of the variance found so far would hardly scatter as much.
+    It is their own variance if that is improbable, and then that of averages over two neighbours, over four and so on,
+    while independent residuals would hardly give one as large. Where they stay alike so long that only a few
+    independent pieces are left, their whole energy could lie in the direction of an unknown.
 
     Args:
         residuals: residuals in standard deviations, zero where nothing was measured [rows, worlds].
         measured: mask of the measured ones.
     """
-    found, length = 1.0, 1
-    while length <= len(residuals):
-        starts = np.arange(0, len(residuals), length)
-        sums, counts = (np.add.reduceat(each, starts, axis=0) for each in (residuals, measured.astype(float)))
-        squares = sums[counts > 0.0] ** 2 / counts[counts > 0.0]
-        if length > 1 and len(squares) < FEWEST:
-            break
-        if len(squares) and scipy.stats.chi2.sf(squares.sum() / found, len(squares)) < UNLIKELY:
-            found = float(squares.mean())
+    count = int(measured.sum())
+    found, length, correlated = 1.0, 1, False
+    while length <= len(residuals) and FEWEST * length <= count:
+        sums, counts = (_sums(each, length) for each in (residuals, measured))
+        squares = sums[counts > 0] ** 2 / counts[counts > 0]
+        # Equivalent number of independent squares: of overlapping averages, and of their growth with their length.
+        freedom = 1.5 * count / length if length > 1 else count
+        if found > 1.0:
+            freedom = 0.5 * count / ((1.0 - np.arange(1, length) / length) ** 2).sum()
+        limit = UNLIKELY if found == 1.0 else UNLIKELY_CORRELATED
+        if scipy.stats.chi2.sf(freedom * squares.mean() / found, freedom) < limit:
+            found, correlated = float(squares.mean()), length > 1
         length *= 2
-    return found
+    energy = float((residuals**2).sum())
+    return energy if correlated and energy < FEW_PIECES * found else found
+
+
+def _sums(values: np.ndarray, length: int) -> np.ndarray:
+    """Return sums of so many neighbouring rows [rows + 1 - length, worlds]."""
+    sums = np.pad(np.cumsum(values, axis=0), ((1, 0), (0, 0)))
+    return sums[length:] - sums[:-length]
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:
