@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.checks import counted, find_number, numbered, require_type
@@ -416,6 +417,20 @@ class Model:
         """Return the index in ``act`` of the latest past input of each actuator [nu]; only where it has a delay."""
         past = np.cumsum(self.delay_samples)
         return (self.na - past[-1:] + past - self.delay_samples).astype(np.int32)
+
+    def act_holding(self, control: npt.ArrayLike) -> np.ndarray:
+        """Return states of actuators whose past inputs were always the same, with activations of zero [na].
+
+        It is the initial ``act`` of a robot whose delayed servos hold their positions.
+
+        Args:
+            control: the input of each actuator [nu].
+        """
+        inputs = np.asarray(control, dtype=np.float64)
+        if inputs.shape != (self.nu,):
+            raise ModelError(f"act_holding: control has shape {inputs.shape}; expected {(self.nu,)}")
+        past = np.repeat(inputs, self.delay_samples)
+        return np.concatenate([np.zeros(self.na - len(past)), past])
 
     @property
     def act_names(self) -> tuple[str, ...]:

@@ -198,11 +198,11 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "actuator", (), "-", "change of a muscle's activation over which its time constant changes, likewise"
     ),
     "actuator_muscle_peak_force": ParameterSpec(
-        "actuator", (), "N or N m", "largest active force of a muscle at rest; only where an actuator is a muscle"
+        "actuator", (), "N m or N", "largest active force of a muscle at rest; only where an actuator is a muscle"
     ),
-    "actuator_muscle_fibre_length": ParameterSpec("actuator", (), "m or rad", "length of fibres with that force, L0"),
+    "actuator_muscle_fibre_length": ParameterSpec("actuator", (), "rad or m", "length of fibres with that force, L0"),
     "actuator_muscle_slack_length": ParameterSpec(
-        "actuator", (), "m or rad", "length of a muscle's path at which its fibres would have no length"
+        "actuator", (), "rad or m", "length of a muscle's path at which its fibres would have no length"
     ),
     "actuator_muscle_shortest": ParameterSpec("actuator", (), "L0", "smallest length with an active force"),
     "actuator_muscle_longest": ParameterSpec("actuator", (), "L0", "largest length with an active force"),

@@ -9,6 +9,7 @@ import torch
 
 import sim
 import sim.exporters
+import sim.identify
 import sim.torch
 from sim.usd import write_usd
 from tests.errors import raises_naming, refuses
@@ -86,6 +87,29 @@ def test_delayed_input_is_the_input_that_comes_later():
     q = simulator.rollout(simulator.initial_state(), control=np.hstack([control, later])).q.numpy()[:, 0]
     np.testing.assert_allclose(q[:, 0], q[:, 1], atol=1e-14)
     assert np.abs(q).max() > 0.01
+
+
+def test_robots_begin_with_the_inputs_that_hold_them(tmp_path):
+    model = load(tmp_path)
+    act = model.act_holding(np.arange(7.0))
+    assert [act[model.act_names.index(name)] for name in ("filter", "linear[5]", "long[1]")] == [0.0, 2.0, 6.0]
+    model = arm(sim.Delay(2 * DT, samples=3)).finalize("float64")
+    simulator = sim.Simulator(model, DT, device="cpu")
+    state = simulator.state([0.4], act=model.act_holding([0.4]))
+    end = simulator.rollout(state, control=np.full((20, 1), 0.4)).final_state
+    np.testing.assert_allclose(end.q.numpy(), 0.4, atol=1e-15)
+    refuses(lambda: model.act_holding([0.4, 0.1]), "act_holding", "(2,)")
+
+
+def test_a_delay_is_identified():
+    model = arm(sim.Delay(1.3 * DT, samples=6)).finalize("float64")
+    simulator = sim.Simulator(model, DT, device="cpu", parameters={"actuator_delay": [3.4 * DT]})
+    control = np.repeat(np.random.default_rng(1).normal(size=(31, 1)), 3, axis=0)
+    motion = simulator.rollout(simulator.state([0.0]), control=control[:90])
+    q, qd = motion.q.numpy()[:, 0], motion.qd.numpy()[:, 0]
+    log = sim.identify.Log(model, DT * np.arange(91), q, qd, control=control[:91])
+    fit = sim.identify.fit_trajectories(model, log, ["delay of joint0"], dt=DT, noise={"q": 1e-6}, known_start=True)
+    assert fit.estimate["delay of joint0"] == pytest.approx(3.4 * DT, rel=1e-6)
 
 
 @pytest.mark.parametrize("law", ["hard", "implicitfast"])

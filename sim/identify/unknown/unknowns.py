@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from sim.arrays.device_values import unused_entries
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
 from sim.identify.unknown.blocks import BODY, MASSLESS, Block, Bodies, Numbers, Target, Vector
@@ -17,7 +18,6 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.torch.robot.learning import OF_SPRINGS
-from warp_kernels.types import EXACT_FILTER, FILTER, MUSCLE_FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
@@ -25,7 +25,10 @@ OF_GEOMETRIES = (
     "contact_damping",
 )  # fmt: skip
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
-OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset", "time_constant")
+OF_ACTUATORS = (
+    "gear", "kp", "kd", "gain", "offset", "time_constant", "delay", "ki", "resistance", "stall_force", "no_load_speed",
+    "muscle_peak_force", "muscle_fibre_length", "muscle_slack_length",
+)  # fmt: skip
 QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
 # These need a positive first guess: at zero the simulator drops their constraints, and there is no derivative.
 NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
@@ -207,9 +210,9 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
-        timed = np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER, MUSCLE_FILTER)) | (quantity != "time_constant")
-        owners = {name: [k] for k, name in enumerate(model.actuator_names) if timed[k]}
-        return [(f"actuator_{quantity}", owners)]
+        parameter = f"actuator_{quantity}"
+        used = ~unused_entries(parameter, model) if parameter in model.parameters else np.zeros(model.nu, dtype=bool)
+        return [(parameter, {name: [k] for k, name in enumerate(model.actuator_names) if used[k]})]
     joints = {
         name: list(range(part.start, part.stop))
         for name in model.joint_names
