@@ -167,6 +167,27 @@ def test_controllers_of_the_plugin_move_as_in_mujoco(tmp_path):
         np.testing.assert_allclose(getattr(found, name).numpy()[0], expected, atol=1e-11)
 
 
+def test_controllers_with_several_inputs_are_several_actuators(tmp_path):
+    start = MJCF.format(integrator="implicitfast").split("<actuator>")[0]
+    actuators = (
+        '<pid name="x" joint="a" kp="9" kv="0.4" gear="1.5" velrange="-2 2"/><motor name="y" joint="a"/>'
+        '<pid name="z" joint="b" kp="4" ki="6" kv="0.3" input="pos vel ff"/>'
+        '<dcmotor name="w" joint="b" motorconst="0.4" resistance="1" input="vel ff" controller="0 0 0.2 0 0 0"/>'
+    )
+    path = tmp_path / "inputs.xml"
+    path.write_text(start.replace('ctrl="', 'no="') + f"<actuator>{actuators}</actuator></mujoco>")
+    model, peer = sim.load(path, dtype="float64"), mujoco.MjModel.from_xml_path(str(path))
+    assert model.actuator_names == ("x", "x/vel", "y", "z", "z/vel", "z/ff", "w", "w/ff")
+    simulator, data = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu"), mujoco.MjData(peer)
+    control = np.repeat(2.0 * np.random.default_rng(0).normal(size=(10, peer.nu)), 20, axis=0)
+    found = simulator.rollout(simulator.initial_state(), control=control).final_state
+    for given in control:
+        data.ctrl = given
+        mujoco.mj_step(peer, data)
+    for name, expected in (("q", data.qpos), ("qd", data.qvel), ("act", data.act)):
+        np.testing.assert_allclose(getattr(found, name).numpy()[0], expected, atol=1e-10)
+
+
 def test_motors_that_mujoco_lacks_are_lost_by_name(tmp_path):
     motor = sim.DCMotor(1.0, 2.0)
     model = arm(motor=motor, activation=sim.Activation("integrator")).finalize()
@@ -179,8 +200,12 @@ def test_motors_that_mujoco_lacks_are_lost_by_name(tmp_path):
     [
         ('<dcmotor name="m" joint="a" motorconst="1" resistance="1" thermal="1 1"/>', "thermal"),
         ('<dcmotor name="m" joint="a" motorconst="1" resistance="1" cogging="1 2 0"/>', "cogging"),
-        ('<dcmotor name="m" joint="a" motorconst="1" resistance="1" input="pos vel" controller="1 0 1"/>', "inputs"),
-        ('<pid name="m" joint="a"/>', "inputs"),
+        (
+            '<dcmotor name="m" joint="a" motorconst="1" resistance="1" input="pos vel" controller="1 0 1 0 0 9"/>',
+            "inputs",
+        ),
+        ('<pid name="m" joint="a" forcerange="-1 1"/>', "inputs"),
+        ('<dcmotor name="m" joint="a" motorconst="1" resistance="1" input="none"/>', "no input"),
         ('<pid name="m" joint="a" input="pos" slewmax="1"/>', "slew"),
         ('<pid name="m" joint="a" input="pos" kp="0" ki="1"/>', "kp"),
         (

@@ -8,9 +8,9 @@ from sim.errors import ModelError
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
-from sim.importers.mjcf.servos import has_plugin, of_plugin, servo_gains, servo_law, servo_state
+from sim.importers.mjcf.servos import further_inputs, has_plugin, of_plugin, servo_gains, servo_law, servo_state
 from sim.importers.mjcf.tree import joint_type
-from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, in_groups
+from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, Gains, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.muscles import Muscle
@@ -116,6 +116,9 @@ def add_actuators(reader: Reader) -> dict[str, int]:
             continue
         name = reader.actuators[actuator] = _add(reader, actuator, law)
         inputs[name] = _control(reader, actuator)
+        for further, (what, gain) in enumerate(further_inputs(reader, actuator).items(), 1):
+            own = _add_input(reader, actuator, f"{name}/{what}", gain, inputs[name] + further)
+            inputs[own] = inputs[name] + further
     reader.notes += [*_of_disabled_groups(reader), *limits_of_sums(reader)]
     return inputs
 
@@ -252,7 +255,11 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
         driven |= {"force_axis": gears[:3], "torque_axis": gears[3:]}
     elif "adhesion" not in driven:
         gear *= float(gears[0])
-    options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
+    options: dict[str, Any] = {
+        "gear": gear,
+        **law.gains,
+        "control_range": _control_range(reader, _control(reader, actuator)),
+    }
     options |= {"muscle": law.muscle, "motor": law.motor}
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
@@ -260,6 +267,17 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
         options = in_groups(ACTUATOR_FIELDS, options)
         return builder.add_actuator(kind=ACTUATOR_KIND_NAMES[law.kind], name=name, **driven, **options)
+
+
+def _add_input(reader: Reader, actuator: int, wanted: str, gain: float, control: int) -> str:
+    """Add an actuator for a further input of a controller, which adds its part to the force; return its name."""
+    file, name = reader.file, reader.free(wanted, reader.builder.actuators, "actuator")
+    output = int(file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
+    with file.located("actuator", actuator, f"actuator '{name}'"):
+        return reader.builder.add_actuator(
+            **_driven(reader, actuator), kind="affine", name=name, gear=float(file.model.actuator_gear[output, 0]),
+            gains=Gains(gain=gain), force_limit=np.inf, control_range=_control_range(reader, control),
+        )  # fmt: skip
 
 
 def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
@@ -341,9 +359,9 @@ def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> t
     return float(bounds[0]), float(bounds[1])
 
 
-def _control_range(reader: Reader, actuator: int) -> tuple[float, float]:
-    """Return the limits to which an input is clamped."""
-    model, control = reader.file.model, _control(reader, actuator)
+def _control_range(reader: Reader, control: int) -> tuple[float, float]:
+    """Return the limits to which an input is clamped, by its index in MuJoCo's ``ctrl``."""
+    model = reader.file.model
     if not model.actuator_ctrllimited[control]:
         return -np.inf, np.inf
     lower, upper = (float(bound) for bound in model.actuator_ctrlrange[control])

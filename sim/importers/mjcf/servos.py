@@ -1,4 +1,4 @@
-"""Controllers and electric motors of an MJCF file: ``pid`` and ``dcmotor`` with one input, the plugin mujoco.pid."""
+"""Controllers and electric motors of an MJCF file: ``pid``, ``dcmotor`` and the plugin mujoco.pid."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,7 +57,7 @@ def of_plugin(reader: Reader, actuator: int) -> tuple[ForceLaw, dict[str, Any]]:
 
 
 def servo_law(reader: Reader, actuator: int) -> ForceLaw:
-    """Return the law of a controller or motor. Raise NoForceLawError for one with several inputs or other features."""
+    """Return the law of a controller or motor. Raise NoForceLawError for one with other features."""
     law = _motor_law(reader, actuator) if _is_motor(reader, actuator) else _controller_law(reader, actuator)
     if law.kind != codes.POSITION and servo_state(reader, actuator).get("dynamics") == "pid":
         raise NoForceLawError("with integral action, but without a position input or kp")
@@ -122,11 +122,41 @@ def _is_motor(reader: Reader, actuator: int) -> bool:
     return bool(reader.file.model.actuator_gaintype[actuator] == reader.file.mujoco.mjtGain.mjGAIN_DCMOTOR)
 
 
+def further_inputs(reader: Reader, actuator: int) -> dict[str, float]:
+    """Return the gains of a controller's inputs beyond the first, by name, "vel" or "ff"; empty for other actuators."""
+    if reader.file.model.actuator_gaintype[actuator] not in servo_gains(reader.file.mujoco):
+        return {}
+    return dict(list(_inputs(reader, actuator).items())[1:])
+
+
+def _inputs(reader: Reader, actuator: int) -> dict[str, float]:
+    """Return the gains of a controller's inputs, in MuJoCo's order; empty without one, or for a voltage."""
+    model, inputs = reader.file.model, reader.file.mujoco.mjtCtrlInput
+    if _is_motor(reader, actuator):
+        kp, kd = model.actuator_gainprm[actuator, [4, 6]].tolist()
+    else:
+        kp, kd = (-model.actuator_biasprm[actuator, 1:3]).tolist()
+    given = {"pos": (inputs.mjINPUT_POS, kp), "vel": (inputs.mjINPUT_VEL, kd), "ff": (inputs.mjINPUT_FF, 1.0)}
+    present = int(model.actuator_ctrlspec[actuator])
+    return {name: gain for name, (kind, gain) in given.items() if present & int(kind)}
+
+
 def _with_input(reader: Reader, actuator: int, kp: float, kd: float, offset: float) -> ForceLaw:
-    """Return the law of a controller whose single input is a position, a velocity or a force."""
-    inputs = reader.file.mujoco.mjtCtrlInput
-    gains = {inputs.mjINPUT_POS: kp, inputs.mjINPUT_VEL: kd, inputs.mjINPUT_FF: 1.0}
-    chosen = [gain for kind, gain in gains.items() if reader.file.model.actuator_ctrlspec[actuator] == kind]
-    if not chosen:
-        raise NoForceLawError("which has several inputs or none; choose one of pos, vel and ff as its input")
-    return affine_law((chosen[0], 0.0, 0.0), (offset, -kp, -kd))
+    """Return the law of a controller with its first input; others are actuators of their own."""
+    gains = list(_inputs(reader, actuator).values())
+    if not gains:
+        raise NoForceLawError("which has no input")
+    if len(gains) > 1 and not _adds_up(reader, actuator):
+        raise NoForceLawError("which has several inputs and a limited force; choose one of pos, vel and ff")
+    return affine_law((gains[0], 0.0, 0.0), (offset, -kp, -kd))
+
+
+def _adds_up(reader: Reader, actuator: int) -> bool:
+    """Return whether the parts of a controller's force by several inputs may be those of several actuators."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtTrn
+    kind, driven = int(model.actuator_trntype[actuator]), int(model.actuator_trnid[actuator, 0])
+    on_joint = kind in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT)
+    if model.actuator_forcelimited[actuator] or not (on_joint or kind == kinds.mjTRN_TENDON):
+        return False
+    has_voltage = _is_motor(reader, actuator) and model.actuator_gainprm[actuator, 7] > 0.0
+    return not (has_voltage or (on_joint and model.jnt_actfrclimited[driven]))
