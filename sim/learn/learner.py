@@ -164,9 +164,11 @@ class Learner(ABC):
         before = self.observation
         self.observation, reward, terminated, truncated, info = self.env.step(action)
         after = info["final_obs"]
-        bad = ~(reward.isfinite() & finite_rows(after))
-        ended, final = terminated | truncated | bad, self.env.task.is_final(terminated, truncated) | bad
-        if bool(bad.any()):
+        lost = info["not_finite"]
+        ended, final = terminated | truncated, self.env.task.is_final(terminated, truncated)
+        if not all_finite(reward, after):
+            bad = ~(reward.isfinite() & finite_rows(after))
+            ended, final, lost = ended | bad, final | bad, lost | bad
             reward, after = reward.masked_fill(bad, 0.0), where_rows(bad, before, after)
             info["episode_return"] = info["episode_return"].masked_fill(bad, math.nan)
             begun = bad & ~(terminated | truncated)  # the others have been reset by the environment
@@ -179,7 +181,7 @@ class Learner(ABC):
             figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
             known = [row for row in figures.tolist() if math.isfinite(row[0])]
             self.last_episodes = [*self.last_episodes, *known][-self.noted_episodes :]
-        return Step(reward, after, final, ended, bad | info["not_finite"])
+        return Step(reward, after, final, ended, lost)
 
     def log_figures(self) -> dict[str, float]:
         """Return what the task's rewards and ends with names were since the last call, in this process.
@@ -226,6 +228,13 @@ def each_group(observation: Observation, function: Callable[..., torch.Tensor], 
 def finite(observation: Observation) -> Observation:
     """Return observations with zeros for those that aren't finite."""
     return each_group(observation, lambda value: value.nan_to_num(0.0, 0.0, 0.0))
+
+
+@torch.no_grad()
+def all_finite(reward: torch.Tensor, observation: Observation) -> bool:
+    """Return whether the sum of rewards and observations is finite: if it is, all of them are."""
+    groups = [observation] if isinstance(observation, torch.Tensor) else observation.values()
+    return math.isfinite(float(sum((value.sum() for value in groups), reward.sum())))
 
 
 def finite_rows(observation: Observation) -> torch.Tensor:

@@ -18,7 +18,7 @@ from examples.rl import shac
 from scenes import box
 from sim.envs import TaskState, VectorEnv
 from sim.envs.tasks.pendulum import Pendulum
-from sim.learn import Apg, ApgSettings, Shac, processes, training
+from sim.learn import Apg, ApgSettings, Shac, make_learner, processes, training
 
 ROOT = Path(__file__).parents[2]
 UPDATES = 20
@@ -41,6 +41,16 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
     env = VectorEnv(FixedStarts(1, substeps=1), worlds, device="cpu", differentiable=True, threads=1)
     learner = Apg(env, ApgSettings(5e-3, 1e-9), UPDATES)
     for _ in range(UPDATES):
+        learner.iterate()
+    return learner.policy.state_dict()
+
+
+def trained_together(algorithm: str) -> dict[str, torch.Tensor]:
+    """What a policy is after some iterations of an algorithm whose noise differs between processes."""
+    chosen = {"ppo": {"horizon": 8}, "sac": {"steps": 8, "random_steps": 16, "batch": 8, "updates": 1}}[algorithm]
+    task = FixedStarts(1, substeps=1)
+    learner = make_learner(task, algorithm, iterations=2, device="cpu", threads=1, envs=2, **chosen)
+    for _ in range(2):
         learner.iterate()
     return learner.policy.state_dict()
 
@@ -92,6 +102,8 @@ def main() -> None:
     stem = Path(sys.argv[1]) / str(processes.number())
     torch.save(trained(2), stem.with_suffix(".pt"))
     np.savez(stem.with_suffix(".npz"), **estimated())
+    for algorithm in ("ppo", "sac"):
+        torch.save(trained_together(algorithm), stem.with_suffix(f".{algorithm}"))
     torch.save(gradient_of_shared_friction(), stem.with_suffix(".friction"))
 
 
@@ -124,6 +136,16 @@ def test_two_processes_learn_what_one_does(two_processes):
         assert torch.equal(first[name], second[name])
         torch.testing.assert_close(first[name], value, rtol=1e-5, atol=1e-5)
     assert (expected["mean.0.weight"] - begun["mean.0.weight"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+def test_processes_train_one_policy(two_processes, algorithm):
+    """From different experience: it is the same in both, and another one than a single process finds."""
+    first, second = (torch.load(two_processes / f"{number}.{algorithm}", weights_only=True) for number in (0, 1))
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    alone = trained_together(algorithm)
+    assert not torch.equal(alone["mean.0.weight"], first["mean.0.weight"])
+    assert first["normaliser.count"] > 1.9 * alone["normaliser.count"]
 
 
 def test_the_gradient_of_a_parameter_that_all_worlds_share_is_that_of_one_process(two_processes):
