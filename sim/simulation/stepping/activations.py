@@ -98,15 +98,15 @@ class Activations:
         self._launch(step, kernels.activation_rates, dim, given_control=u, control=self.excitation)
         if self._muscle_states:
             self._launch(step, muscle_kernels(self._scalar).muscle_rates, dim, given_control=u)
-        motors = motor_kernels(self._scalar)
         if self._currents:
-            self._launch(step, motors.current_rates, dim, given_control=u)
+            self._launch(step, motor_kernels(self._scalar).current_rates, dim, given_control=u)
         if self._integrals:
-            self._launch(step, motors.integral_rates, dim, given_control=u)
+            self._launch(step, motor_kernels(self._scalar).integral_rates, dim, given_control=u)
         if self._has_states:
             self._launch(step, kernels.activate, dim, control=self.excitation)
         if self._integrals:
-            self._launch(step, motors.integral_inputs, dim, given_control=u, control=self.excitation)
+            kernel = motor_kernels(self._scalar).integral_inputs
+            self._launch(step, kernel, dim, given_control=u, control=self.excitation)
         if self._has_muscles:
             self._launch(step, muscle_kernels(self._scalar).pull_joints, dim, muscles=_muscles(step))
 
