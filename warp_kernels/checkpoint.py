@@ -16,6 +16,8 @@ import warp as wp
 
 from warp_kernels.checkpoint_rows import RECORDING_HEADERS, trajectory_row_functions
 from warp_kernels.constraints.kinds import NO_KEY
+from warp_kernels.kinematics.low_words import low_word_functions
+from warp_kernels.kinematics.propagation import Links
 from warp_kernels.prescribed import prescribed_functions
 from warp_kernels.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
@@ -33,7 +35,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     ``first_world`` is the index of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
-    vec3 = warp_types(scalar).vec3
+    t = warp_types(scalar)
+    vec3, origin_low_words = t.vec3, low_word_functions(scalar).origin_low_words
     rows, prescribed = trajectory_row_functions(scalar), prescribed_functions(scalar)
     names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
     module, impulse_module, stage_module = (kernel_module(name, scalar, headers=RECORDING_HEADERS) for name in names)
@@ -52,11 +55,14 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         return step % interval - 1
 
     @wp.func
+    def part_of_records(step: int, cursor: wp.array(dtype=int)):
+        """Return what to add to the slot of an array of stored states for the one that has the state before a step."""
+        return wp.where(is_stored(step, cursor), 0, wp.static(BETWEEN))
+
+    @wp.func
     def state_address(slot: int, step: int, table: wp.array(dtype=wp.uint64), cursor: wp.array(dtype=int)):
         """Return the address of the array that has the state before a step; ``slot`` is that of the stored states."""
-        if is_stored(step, cursor):
-            return table[slot]
-        return table[slot + wp.static(BETWEEN)]
+        return table[slot + part_of_records(step, cursor)]
 
     @wp.func
     def row_norm(values: wp.array2d(dtype=scalar), world: int):
@@ -90,14 +96,21 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q0: wp.array(dtype=scalar),
         kinematic_dof: wp.array(dtype=int),
         kinematic_carries: wp.array(dtype=int),
+        links: Links,
+        low_start: wp.array(dtype=int),
+        joint_axis: wp.array(dtype=vec3),
+        # Parameters
+        joint_placement: wp.array2d(dtype=t.transform),
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
         # Data out
         q: wp.array2d(dtype=scalar),
+        q_low: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         tau: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
+        origin_low: wp.array2d(dtype=vec3),
     ):
         """Load the state and the inputs. A world without gradients rests at q0: with an adjoint of zero, it adds nothing to any
         gradient.
@@ -106,6 +119,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         if is_left_out(first_world + world, total_worlds, table):
             for i in range(q.shape[1]):
                 q[world, i] = q0[i]
+            for i in range(q_low.shape[1]):
+                q_low[world, i] = scalar(0.0)
+            origin_low_words(links, low_start, joint_axis, joint_placement, q_low, world, origin_low)
             for i in range(qd.shape[1]):
                 qd[world, i] = scalar(0.0)
                 tau[world, i] = scalar(0.0)
@@ -114,10 +130,11 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
-        q_address = state_address(wp.static(SLOT.q), step, table, cursor)
-        qd_address = state_address(wp.static(SLOT.qd), step, table, cursor)
-        rows.load_row(q_address, row, total_worlds, first_world, world, q)
-        rows.load_row(qd_address, row, total_worlds, first_world, world, qd)
+        part = part_of_records(step, cursor)
+        rows.load_row(table[wp.static(SLOT.q) + part], row, total_worlds, first_world, world, q)
+        rows.load_row(table[wp.static(SLOT.qd) + part], row, total_worlds, first_world, world, qd)
+        rows.load_row(table[wp.static(SLOT.q_low) + part], row, total_worlds, first_world, world, q_low)
+        origin_low_words(links, low_start, joint_axis, joint_placement, q_low, world, origin_low)
         rows.load_row(table[wp.static(SLOT.tau)], step, total_worlds, first_world, world, tau)
         rows.load_row(table[wp.static(SLOT.control)], step, total_worlds, first_world, world, control)
         address = table[wp.static(SLOT.kinematic_qd)]
@@ -136,6 +153,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         q_next: wp.array2d(dtype=scalar),
+        q_low_next: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
         residual: wp.array(dtype=scalar),
         contact_overflow: wp.array(dtype=int),
@@ -150,10 +168,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
-        q_address = state_address(wp.static(SLOT.q), step, table, cursor)
-        qd_address = state_address(wp.static(SLOT.qd), step, table, cursor)
-        rows.store_row(q_address, row, total_worlds, first_world, world, q_next)
-        rows.store_row(qd_address, row, total_worlds, first_world, world, qd_next)
+        part = part_of_records(step, cursor)
+        rows.store_row(table[wp.static(SLOT.q) + part], row, total_worlds, first_world, world, q_next)
+        rows.store_row(table[wp.static(SLOT.qd) + part], row, total_worlds, first_world, world, qd_next)
+        rows.store_row(table[wp.static(SLOT.q_low) + part], row, total_worlds, first_world, world, q_low_next)
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
         if table[wp.static(SLOT.bad_state)] != wp.uint64(0):

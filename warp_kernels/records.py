@@ -22,6 +22,7 @@ class StateArrays(Generic[Array]):
         impulse: with a warm start, impulses of the constraints [num_worlds, max_constraints, 3].
         key: with a warm start, keys of these constraints [num_worlds, max_constraints, 4].
         act: states of actuators [num_worlds, na].
+        q_low: low words of positions [num_worlds, n], see :mod:`warp_kernels.kinematics.low_words`.
     """
 
     q: Array
@@ -29,6 +30,7 @@ class StateArrays(Generic[Array]):
     impulse: Array | None = None
     key: Array | None = None
     act: Array | None = None
+    q_low: Array | None = None
 
 
 @dataclass(eq=False, init=False)
@@ -61,6 +63,7 @@ class Records(StateArrays[Array]):
     impulse_between: Array | None = None
     key_between: Array | None = None
     act_between: Array | None = None
+    q_low_between: Array | None = None
     tau: Array | None = None
     control: Array | None = None
     kinematic_qd: Array | None = None

@@ -51,6 +51,20 @@ def heavy_on_a_slope() -> PhysicsScene:
     return PhysicsScene("100 kg on a slope of 10 degrees", model, np.zeros(model.nv), DT, 5.0, (creep,))
 
 
+def held_arm() -> PhysicsScene:
+    """Build an arm of 1 kg that dry friction holds 10 degrees off its lowest position, with 1.5 times its weight's
+    torque.
+    """
+    angle, length = np.deg2rad(10.0), 1.0
+    builder = ModelBuilder()
+    com = (0.5 * length * np.sin(angle), 0.0, -0.5 * length * np.cos(angle))
+    builder.add_link("arm", mass=1.0, com=com, inertia=(length**2 / 12.0, length**2 / 12.0, 1e-3))
+    builder.add_joint("hinge", "revolute", child="arm", axis=(0, 1, 0), friction_loss=1.5 * G * com[0])
+    model = builder.finalize("float64")
+    creep = Quantity("creep", "rad/s", 0.0, 2e-5, "regularisation of dry friction", lambda m: abs(float(m.qd[-1, 0])))
+    return PhysicsScene("arm held by dry friction", model, np.zeros(model.nv), DT, 2.0, (creep,))
+
+
 def overlap(depth: float) -> PhysicsScene:
     """Build a cube that starts inside of the ground."""
     builder = ModelBuilder()

@@ -42,6 +42,7 @@ def hard_scenes() -> list[PhysicsScene]:
         piles.stack(20),
         holding.slab(),
         holding.heavy_on_a_slope(),
+        holding.held_arm(),
         holding.overlap(0.001),
         holding.overlap(0.02),
         holding.seams(1.0, 0.0, 1.0),

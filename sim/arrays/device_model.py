@@ -21,7 +21,7 @@ from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels, parameter_value_kernels
 from warp_kernels.precision import precision_kernels
-from warp_kernels.types import FIXED, LANES, PRISMATIC, warp_types
+from warp_kernels.types import FIXED, FREE, LANES, PRISMATIC, warp_types
 
 POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
@@ -85,7 +85,8 @@ class DeviceModel:
     ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Four are added: ``ancestor``, the ancestors of every
     degree of freedom from the root on, in packed storage (see :mod:`warp_kernels.dynamics.mass_matrix`),
     ``link_forks``, links with a child that is not the next link, ``joint_actuator``, the actuators of joints, and
-    ``links``, the struct of links for tree recursions.
+    ``links``, the struct of links for tree recursions; also
+    ``low_start``, the first low word of each joint's position, and ``num_low``, the number of low words of a world.
 
     Args:
         model: the model.
@@ -151,12 +152,15 @@ class DeviceModel:
         self.dof_depth = upload(model.dof_depth)
         self.dof_row_start = upload(model.dof_row_start)
         self.dof_q = upload(model.dof_q)
+        slides = last_slides(model)
+        low_start, self.num_low = low_words(model, slides)
+        self.low_start = upload(low_start)
         self.links: Any = fill(
             Links,
             tree_start=self.tree_link_start,
             parent=self.link_parent,
             forks=self.link_forks,
-            last_slide=upload(last_slides(model)),
+            last_slide=upload(slides),
             joint_type=self.joint_type,
             q_start=self.joint_q_start,
             qd_start=self.joint_qd_start,
@@ -502,6 +506,26 @@ def last_slides(model: Model) -> np.ndarray:
             if link == model.num_links or model.link_parent[link] != link - 1:
                 break
     return found
+
+
+def low_words(model: Model, slides: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the first low word of the position of each link's joint, -1 for none [num_links], and their number.
+
+    In single precision free joints have them, and the slides that trees begin with, see
+    :mod:`warp_kernels.kinematics.low_words`.
+
+    Args:
+        model: the model.
+        slides: last of the slides that each tree begins with, or its root [num_trees].
+    """
+    starts, count = np.full(model.num_links, -1, dtype=np.int32), 0
+    if model.dtype == "float32":
+        for root, last in zip(model.tree_link_start[:-1], slides, strict=True):
+            for link in range(root, last + 1):
+                size = {FREE: 3, PRISMATIC: 1}.get(int(model.joint_type[link]), 0)
+                starts[link] = count if size else -1
+                count += size
+    return starts, count
 
 
 def packed_ancestors(model: Model) -> np.ndarray:

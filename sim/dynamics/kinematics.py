@@ -287,7 +287,8 @@ def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
         launch(kernel, dim, m, device=m.device, record_tape=False, **named)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
-        run_kernel("integrate", m, result, q, qd, q_next=result)
+        none = m.none(m.types.scalar)
+        run_kernel("integrate", m, result, q, qd, q_next=result, q_low=none, q_low_next=none)
 
     def backward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         run_kernel("integrate_adjoint", m, result, q, qd, q_next_bar=result.grad, q_bar=q.grad, qd_bar=qd.grad)

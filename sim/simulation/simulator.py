@@ -247,7 +247,8 @@ class Simulator:
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
         act = None if records.act is None else as_warp(row_of(records.act, 1))
-        return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act)
+        low = None if records.q_low is None else as_warp(row_of(records.q_low, 1))
+        return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act, low)
 
     @serialized
     def contacts(

@@ -80,6 +80,8 @@ class State:
         qd: joint velocities [num_worlds, nv].
         impulses: impulses of the step that led here, for a warm start. Default: zeros.
         act: states of the actuators that have one, in order [num_worlds, na]. Default: zeros.
+        q_low: low words of positions, in float32: what rounding cuts off positions of free bases, and of slides that
+            trees begin with, more than 8 m from the world's origin [num_worlds, n]. Default: zeros.
 
     Example:
         >>> import sim
@@ -96,12 +98,15 @@ class State:
     qd: wp.array
     impulses: Impulses | None = None
     act: wp.array | None = None
+    q_low: wp.array | None = None
 
     @classmethod
-    def of_rows(cls, q: AnyArray, qd: AnyArray, impulses: Impulses | None, act: wp.array | None) -> State:
+    def of_rows(
+        cls, q: AnyArray, qd: AnyArray, impulses: Impulses | None, act: wp.array | None, q_low: wp.array | None = None
+    ) -> State:
         """Return a state that makes Warp arrays of q and qd on first access, which would take longer than a step."""
         state = cls.__new__(cls)
-        vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act)
+        vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act, q_low=q_low)
         return state
 
     def rows(self) -> tuple[AnyArray, AnyArray]:
@@ -126,7 +131,7 @@ class State:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = None if self.impulses is None else (pack(self.impulses.value), pack(self.impulses.key))
-        return _state, (pack(self.q), pack(self.qd), warm, None if self.act is None else pack(self.act))
+        return _state, (pack(self.q), pack(self.qd), warm, pack(self.act), pack(self.q_low))
 
     def __copy__(self) -> State:
         return replace(self)
@@ -138,8 +143,12 @@ class State:
 
 
 def _state(
-    q: PackedArray, qd: PackedArray, warm: tuple[PackedArray, PackedArray] | None, act: PackedArray | None = None
+    q: PackedArray,
+    qd: PackedArray,
+    warm: tuple[PackedArray, PackedArray] | None,
+    act: PackedArray | None = None,
+    q_low: PackedArray | None = None,
 ) -> State:
     """Return a state from packed arrays, on new arrays."""
     impulses = None if warm is None else Impulses(unpack(warm[0]), unpack(warm[1]))
-    return State(unpack(q), unpack(qd), impulses, None if act is None else unpack(act))
+    return State(unpack(q), unpack(qd), impulses, unpack(act), unpack(q_low))

@@ -38,6 +38,7 @@ RECORDED = (
     "solved",
     "kinematic_qd",
     "active",
+    "q_low",
 )
 
 
@@ -112,6 +113,8 @@ class Trajectory:
             [steps, num_worlds, nv]; None unless requested.
         kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk]; None if they kept those of the state.
         active: equality constraints that are on in each step [steps, num_worlds, n]; None if the parameters say so.
+        q_low: low words of positions, stored like q, see :class:`sim.State`; None in float64, and without free bases
+            and slides.
         parameters: values of all parameters during the rollout, which :meth:`backward` uses.
 
     Example:
@@ -142,6 +145,7 @@ class Trajectory:
         solved: wp.array | None = None,
         kinematic_qd: wp.array | None = None,
         active: wp.array | None = None,
+        q_low: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -158,6 +162,7 @@ class Trajectory:
         self.solved = solved
         self.kinematic_qd = kinematic_qd
         self.active = active
+        self.q_low = q_low
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
 
@@ -177,6 +182,7 @@ class Trajectory:
             self.solved,
             self.kinematic_qd,
             self.active,
+            self.q_low,
         )
         arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters}
@@ -212,7 +218,8 @@ class Trajectory:
         impulses = None
         if self.impulses is not None:
             impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
-        return State(self.q[row], self.qd[row], impulses, None if self.act is None else self.act[row])
+        act, low = (None if rows is None else rows[row] for rows in (self.act, self.q_low))
+        return State(self.q[row], self.qd[row], impulses, act, low)
 
     @classmethod
     def of(cls, recording: Recording, simulator: SimulatorLike) -> "Trajectory":

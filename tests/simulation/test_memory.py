@@ -12,13 +12,14 @@ from tests.simulation.worlds import DT, hopper, rollout
 
 @pytest.mark.slow
 def test_growth_of_the_peak_per_step():
-    """5,000 steps of the quadruped on its feet, forward and back: nq + nv + nu scalars per step and world.
+    """5,000 steps of the quadruped on its feet, forward and back: nq + nv + nu scalars and three low words per step and
+    world.
 
     The gradient of the controls is as large as the controls and belongs to the user: the peak over both passes has
     it, too.
     """
     kept, peak = bytes_per_step(5000, device="cpu", dtype="float32", worlds=16)
-    state_and_control = 4 * (19 + 18 + 18)
+    state_and_control = 4 * (19 + 3 + 18 + 18)
     # The measured growth of the process is whole pages, and the interpreter's own small change.
     assert kept < 1.02 * state_and_control
     assert peak < 1.02 * (state_and_control + 4 * 18)
@@ -40,7 +41,7 @@ def test_the_way_back_of_newtons_method_takes_an_eighth_of_the_history_of_sweeps
 
 
 def test_only_states_are_new():
-    """A trajectory holds its two arrays, a copy of the forces, and a number or two for each world."""
+    """A trajectory holds the arrays of its states, a copy of the forces, and a number or two for each world."""
     simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
     for interval, states in ((1, 51), (7, 9)):
         state = simulator.initial_state()
@@ -48,7 +49,7 @@ def test_only_states_are_new():
         trajectory = simulator.rollout(state, tau, checkpoint_interval=interval)
         trajectory.backward(np.ones((3, simulator.model.nq)))
         held = {name for name, value in vars(trajectory).items() if not isinstance(value, int | None)}
-        assert held == {"simulator", "parameters", "q", "qd", "tau", "bad_state", "_fingerprint"}
+        assert held == {"simulator", "parameters", "q", "q_low", "qd", "tau", "bad_state", "_fingerprint"}
         assert trajectory.bad_state.size == 3
         assert trajectory._fingerprint.size == 3
         assert trajectory.q.capacity == states * 3 * simulator.model.nq * 4

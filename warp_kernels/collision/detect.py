@@ -134,6 +134,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        origin_low: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial),
         candidate_bits: wp.array2d(dtype=wp.uint32),
         margin: scalar,
@@ -177,6 +178,9 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
             offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
             centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
             centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
+            if wp.static(scalar == wp.float32):
+                centre_a += frame.low_offset(link_a, reference, geometries.link_tree, origin_low, world)
+                centre_b += frame.low_offset(link_b, reference, geometries.link_tree, origin_low, world)
             size_a = geometry_size[row, a]
             size_b = geometry_size[row, b]
             if wp.static(on_field):

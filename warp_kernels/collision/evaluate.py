@@ -132,6 +132,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        origin_low: wp.array2d(dtype=vec3),
         slot_pair: wp.array2d(dtype=wp.int32),
         slot_feature: wp.array2d(dtype=wp.int32),
         slot_codes_a: wp.array2d(dtype=wp.vec3i),
@@ -183,6 +184,11 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         pose_b = frame.geometry_pose(
             b, link_b, reference, geometries.link_tree, geometry_placement, pose, origin, world
         )
+        if wp.static(scalar == wp.float32):
+            low_a = frame.low_offset(link_a, reference, geometries.link_tree, origin_low, world)
+            low_b = frame.low_offset(link_b, reference, geometries.link_tree, origin_low, world)
+            pose_a = transform(wp.transform_get_translation(pose_a) + low_a, wp.transform_get_rotation(pose_a))
+            pose_b = transform(wp.transform_get_translation(pose_b) + low_b, wp.transform_get_rotation(pose_b))
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]

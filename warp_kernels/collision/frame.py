@@ -62,6 +62,20 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         return origin[tree, world] - origin[reference, world]
 
     @wp.func
+    def low_offset(
+        link: int, reference: int, link_tree: wp.array(dtype=wp.int32), origin_low: wp.array2d(dtype=vec3), world: int
+    ):
+        """Return what rounding cuts off :func:`origin_offset`, if origins have low words. Add it to what is near the
+        reference, never to a position far from it.
+        """
+        low = vec3()
+        if origin_low.shape[0] > 0:
+            low = -origin_low[reference, world]
+            if link >= 0:
+                low = origin_low[link_tree[link], world] - origin_low[reference, world]
+        return low
+
+    @wp.func
     def geometry_centre(
         geometry: int,
         link: int,
@@ -199,6 +213,7 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         reference_tree=reference_tree,
         origin_offset=origin_offset,
+        low_offset=low_offset,
         geometry_centre=geometry_centre,
         geometry_orientation=geometry_orientation,
         geometry_pose=geometry_pose,

@@ -90,13 +90,17 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         link_tree: wp.array(dtype=int),
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        origin_low: wp.array2d(dtype=vec3),
         world: int,
     ):
         """Return the origin of an anchor, relative to the origin of the reference tree."""
         point = wp.transform_get_translation(anchor)
         if link >= 0:
             point = wp.transform_point(pose[link, world], point)
-        return point + frames.origin_offset(link, reference, link_tree, origin, world)
+        point += frames.origin_offset(link, reference, link_tree, origin, world)
+        if wp.static(scalar == wp.float32):
+            point += frames.low_offset(link, reference, link_tree, origin_low, world)
+        return point
 
     @wp.func
     def anchor_orientation(link: int, anchor: transform, pose: wp.array2d(dtype=transform), world: int):
@@ -127,6 +131,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        origin_low: wp.array2d(dtype=vec3),
         bias_velocity: wp.array2d(dtype=spatial),
         bias_acceleration: wp.array2d(dtype=spatial),
         # Data out
@@ -148,8 +153,8 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         reference = frames.reference_tree(link_a, link_b, link_tree)
         a = anchor_a[wp.min(world, anchor_a.shape[0] - 1), i]
         b = anchor_b[wp.min(world, anchor_b.shape[0] - 1), i]
-        point_a = placed_origin(link_a, a, reference, link_tree, pose, origin, world)
-        point_b = placed_origin(link_b, b, reference, link_tree, pose, origin, world)
+        point_a = placed_origin(link_a, a, reference, link_tree, pose, origin, origin_low, world)
+        point_b = placed_origin(link_b, b, reference, link_tree, pose, origin, origin_low, world)
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
         drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
         drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)

@@ -10,6 +10,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.kinematics.low_words import low_word_functions
+from warp_kernels.kinematics.propagation import Links
 from warp_kernels.kinematics.recentre import recentre_functions
 from warp_kernels.types import kernel_module, warp_types
 
@@ -24,6 +26,7 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
     ints, array2d, vectors = wp.array(dtype=int), wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3)
     functions = recentre_functions(scalar)
     three, arm_change, shift_power = functions.three, functions.arm_change, functions.shift_power
+    move_origin, origin_low_words = functions.move_origin, low_word_functions(scalar).origin_low_words
     module, adjoint_module = (kernel_module(name, scalar) for name in ("half_drift", "half_drift_adjoint"))
     reflection_module = kernel_module("reflect_velocity", scalar, inlined=True)
 
@@ -50,8 +53,12 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
         floating_link: ints,
         joint_q_start: ints,
         joint_qd_start: ints,
+        links: Links,
+        low_start: ints,
+        joint_axis: wp.array(dtype=vec3),
         drift_time: scalar,
         # Parameters
+        joint_placement: wp.array2d(dtype=t.transform),
         mass: array2d,
         com: vectors,
         # Data in
@@ -59,7 +66,9 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
         first_qd: array2d,
         # Data out
         q: array2d,
+        q_low: array2d,
         qd: array2d,
+        origin_low: vectors,
     ):
         """Compute the velocities in the middle, and move the origins of floating bases."""
         world = wp.tid()
@@ -74,9 +83,10 @@ def half_drift_kernels(scalar: Any) -> SimpleNamespace:
             change = arm_change(arm, spin, drift_time)
             shift = change + drift_time * wp.cross(spin, arm)
             gain = wp.cross(spin, change)
+            move_origin(q, q_low, world, i, low_start[link], shift)
             for n in range(wp.static(3)):
-                q[world, i + n] += shift[n]
                 qd[world, k + n] += gain[n]
+        origin_low_words(links, low_start, joint_axis, joint_placement, q_low, world, origin_low)
 
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def begin_middle_adjoint(

@@ -8,6 +8,7 @@ import warp as wp
 
 from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.kinematics.joints import joint_motion_functions
+from warp_kernels.kinematics.low_words import low_word_functions
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -18,6 +19,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
     """
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     vec3, quat = warp_types(scalar).vec3, warp_types(scalar).quat
+    words = low_word_functions(scalar)
     module, difference_module = kernel_module("integrate", scalar), kernel_module("difference", scalar, inlined=True)
 
     @wp.func
@@ -41,13 +43,19 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
         joint_type: wp.array(dtype=int),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
+        low_start: wp.array(dtype=int),
         dt: scalar,
         # Data in
         q: wp.array2d(dtype=scalar),
+        q_low: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         # Data out
         q_next: wp.array2d(dtype=scalar),
+        q_low_next: wp.array2d(dtype=scalar),
     ):
+        """Move coordinates. Positions have low words where ``low_start`` isn't negative, unless their arrays have no
+        columns.
+        """
         thread, world = wp.tid()
         for link in range(thread, joint_type.shape[0], threads):
             kind = joint_type[link]
@@ -56,6 +64,16 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
             count = joints.linear_coordinates(kind)
             for n in range(count):
                 q_next[world, i + n] = q[world, i + n] + dt * qd[world, k + n]
+            if q_low.shape[1] > 0:
+                low = low_start[link]
+                if low >= 0:
+                    for n in range(count):
+                        rest = scalar(0.0)
+                        if words.is_far(q[world, i + n]):
+                            moved = words.add_far(q[world, i + n], q_low[world, low + n], dt * qd[world, k + n])
+                            q_next[world, i + n] = moved[0]
+                            rest = moved[1]
+                        q_low_next[world, low + n] = rest
             if joints.has_quaternion(kind):
                 i += count
                 k += count

@@ -17,6 +17,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.rotations import rotation_vector_functions
+from warp_kernels.kinematics.low_words import low_word_functions
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -25,7 +26,7 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions of the arm and of its change in a step, for one precision."""
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
-    rotation_exp = rotation_vector_functions(scalar).rotation_exp
+    rotation_exp, words = rotation_vector_functions(scalar).rotation_exp, low_word_functions(scalar)
 
     @wp.func
     def three(x: wp.array2d(dtype=scalar), world: int, k: int):
@@ -56,7 +57,22 @@ def recentre_functions(scalar: Any) -> SimpleNamespace:
         change = arm_change(arm, path, dt)
         return wp.dot(p_bar, change + dt * wp.cross(path, arm)) + wp.dot(v_bar, wp.cross(spin, change))
 
-    return SimpleNamespace(three=three, arm_of=arm_of, arm_change=arm_change, shift_power=shift_power)
+    @wp.func
+    def move_origin(
+        q: wp.array2d(dtype=scalar), q_low: wp.array2d(dtype=scalar), world: int, start: int, low: int, shift: vec3
+    ):
+        """Move an origin, whose low words begin at ``low`` if they have columns."""
+        for n in range(wp.static(3)):
+            if q_low.shape[1] > 0 and words.is_far(q[world, start + n]):
+                moved = words.add_far(q[world, start + n], q_low[world, low + n], shift[n])
+                q[world, start + n] = moved[0]
+                q_low[world, low + n] = moved[1]
+            else:
+                q[world, start + n] += shift[n]
+
+    return SimpleNamespace(
+        three=three, arm_of=arm_of, arm_change=arm_change, shift_power=shift_power, move_origin=move_origin
+    )
 
 
 @functools.cache
@@ -69,6 +85,7 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
     functions = recentre_functions(scalar)
     three, arm_of = functions.three, functions.arm_of
     arm_change, shift_power = functions.arm_change, functions.shift_power
+    move_origin = functions.move_origin
     module = kernel_module("recentre", scalar)
 
     @wp.func
@@ -81,12 +98,14 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         floating_link: wp.array(dtype=int),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
+        low_start: wp.array(dtype=int),
         dt: scalar,
         # Data in
         link_inertia: wp.array2d(dtype=inertia10),
         qd_path: wp.array2d(dtype=scalar),
         # Data out
         q_next: wp.array2d(dtype=scalar),
+        q_low_next: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
     ):
         """Move origins after the integration of q_next along qd_path, which may be qd_next itself."""
@@ -99,8 +118,8 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         change = arm_change(arm, path, dt)
         shift = change + dt * wp.cross(path, arm)
         gain = wp.cross(three(qd_next, world, k + 3), change)
+        move_origin(q_next, q_low_next, world, i, low_start[link], shift)
         for n in range(wp.static(3)):
-            q_next[world, i + n] += shift[n]
             qd_next[world, k + n] += gain[n]
 
     @wp.kernel(module=module, enable_backward=False)

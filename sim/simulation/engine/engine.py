@@ -8,6 +8,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.critical_sections import sole_use
+from sim.arrays.device_model import last_slides, low_words
 from sim.simulation.batches import Batches
 from sim.simulation.engine.parameter_checks import warn_of_damped_tendons
 from sim.simulation.engine.parameters import Parameters, Value
@@ -31,11 +32,13 @@ class Engine:
         parameters: parameters with their present values.
         reports: reports of the last rollout and the last backward pass.
         kept_stages: stages of a step whose velocities are kept.
+        num_low: number of low words of a world, see :func:`low_words`.
     """
 
     def __init__(self, settings: Settings, parameters: Mapping[str, npt.ArrayLike], check_finite: bool = False):
         self.settings = settings
         self.check_finite = check_finite
+        self.num_low = low_words(settings.model, last_slides(settings.model))[1]
         self.kept_stages: int = INTEGRATORS[settings.integrator].kept_stages
         self.batches = Batches(settings.model, settings.num_worlds, settings.device)
         self.parameters = Parameters(settings, parameters)

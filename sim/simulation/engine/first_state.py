@@ -24,6 +24,8 @@ def first_state(engine: Engine, state: State) -> StateArrays[AnyArray]:
     first: StateArrays[AnyArray] = StateArrays(
         rows_of(q, model.nq, "state.q"), rows_of(qd, model.nv, "state.qd"), act=first_act(engine, state.act)
     )
+    if state.q_low is not None:
+        first.q_low = rows_of(state.q_low, engine.num_low, "state.q_low")
     impulses = first_impulses(engine, state.impulses)
     if impulses is not None:
         first.impulse, first.key = impulses.value, impulses.key

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from types import FrameType
 
 import numpy as np
@@ -9,7 +10,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import AnyArray, as_warp, new_rows
+from sim.arrays.host_memory import AnyArray, as_warp, new_rows, rows_of
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import counted, is_whole
@@ -93,6 +94,9 @@ def run_rollout(
             warn_caller(reports.problems_of(*arrived, "an earlier rollout"))
     rows = -(-steps // interval) + 1
     stages = engine.kept_stages if interval == 1 else 0
+    # Most single steps need no low words: on a CPU they get them after the first that does.
+    if engine.num_low and first.q_low is None and (steps > 1 or not settings.device.is_cpu):
+        first = replace(first, q_low=_no_low_words(engine))
     given = [array for array in state_arrays(first) if array is not None]
     require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
     records = begun_with(first, rows)
@@ -116,8 +120,26 @@ def run_rollout(
     recording = Recording(engine, records, steps, interval, engine.parameters.values)
     with_room = recording.with_room()
     engine.run_forward(lambda shard: shard.run_forward(with_room, steps, interval))
+    if engine.num_low and steps == 1 and records.q_low is None:
+        records.q_low = _low_words_of_a_step(engine)
     _report(engine, bad_state, steps)
     return recording
+
+
+def _no_low_words(engine: Engine) -> AnyArray:
+    """Return low words of zero."""
+    zeros = np.zeros((engine.settings.num_worlds, engine.num_low))
+    return rows_of(zeros, engine.settings.model.scalar, engine.settings.device)
+
+
+def _low_words_of_a_step(engine: Engine) -> AnyArray | None:
+    """Return the low words before and after a step that began without any; None if there are none after it."""
+    for shard in engine.reports.forward:
+        if shard.low.has_bits():
+            after = np.concatenate([each.low.numpy() for each in engine.reports.forward])
+            both = np.stack([np.zeros_like(after), after])
+            return rows_of(both, engine.settings.model.scalar, engine.settings.device)
+    return None
 
 
 def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:

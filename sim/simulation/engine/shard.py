@@ -29,6 +29,7 @@ class Shard:
 
     Attributes:
         overflow: dropped contacts, summed over the steps of the last rollout [num_worlds].
+        low: low words of positions after the last step [num_worlds, n].
         stopped: whether its thread is to stop at the next launch, because its caller has ended.
     """
 
@@ -46,6 +47,7 @@ class Shard:
         self.overflow = HostNumbers(step.total_overflow)
         self._forward_reports = [HostNumbers(step.largest_residual), self.overflow]
         self._control = wp.zeros(1, dtype=wp.uint64, device=step.device)
+        self.low = HostNumbers(step.kinematics.q_low_next)
         self._bad_step, self._left = HostNumbers(step.last_bad_step), HostNumbers(step.adjoint_residual)
 
     def record_forward(self, names: frozenset[str] | None = None) -> None:

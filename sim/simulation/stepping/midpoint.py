@@ -163,7 +163,7 @@ class MidpointStep(Step):
     velocities after the constraints as the states of Euler's method do. q and qd are those of the middle.
 
     Attributes:
-        first_q, first_qd: the state before the step [world, ...].
+        first_q, first_q_low, first_qd: the state before the step [world, ...].
         qd_drift: velocity of the second half, if contacts bounce; see :func:`reflect_velocity`.
         symmetry: axes about which links are symmetric [dof]; see :mod:`warp_kernels.solver.kahan`.
         joint_inertia: inertias that weigh springs and dampers [dof]; see :mod:`warp_kernels.solver.joint_weights`.
@@ -177,6 +177,7 @@ class MidpointStep(Step):
         super().__init__(*arguments)
         self.drift_time = self.scalar(0.5 * float(self.dt))
         self.first_q, self.first_qd = wp.zeros_like(self.q), wp.zeros_like(self.qd)
+        self.first_q_low = wp.zeros_like(self.kinematics.q_low)
         self.joint_inertia: wp.array = wp.array(joint_inertias(self.model), dtype=self.scalar, device=self.device)
         self.symmetry: wp.array = wp.array(symmetry_axes(self.model), dtype=self.scalar, device=self.device)
         self._half_drift = half_drift_kernels(self.scalar)
@@ -231,13 +232,13 @@ class MidpointStep(Step):
         threads = self.link_threads
         self.launch(
             integrate_kernels(self.scalar).integrate, (threads, self.num_worlds), threads=threads, dt=self.drift_time,
-            q=self.first_q, qd=self.first_qd, q_next=self.q,
+            q=self.first_q, q_low=self.first_q_low, qd=self.first_qd, q_next=self.q, q_low_next=self.kinematics.q_low,
         )  # fmt: skip
         self.launch(self._half_drift.begin_middle, self.num_worlds)
 
     def load_state(self, **state: Any) -> None:
         """Read the state before the step, and the inputs."""
-        super().load_state(q=self.first_q, qd=self.first_qd, **state)
+        super().load_state(q=self.first_q, q_low=self.first_q_low, qd=self.first_qd, **state)
 
     def stop(self) -> None:
         """Change velocities as :class:`Step`, and compute that of the second half; recorded on an active tape."""

@@ -62,6 +62,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        origin_low: wp.array2d(dtype=vec3),
         bias_velocity: wp.array2d(dtype=spatial),
         bias_acceleration: wp.array2d(dtype=spatial),
         # Data out
@@ -81,8 +82,8 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         reference = frames.reference_tree(link_a, link_b, link_tree)
         a = anchor_a[wp.min(world, anchor_a.shape[0] - 1), i]
         b = anchor_b[wp.min(world, anchor_b.shape[0] - 1), i]
-        point_a = equalities.placed_origin(link_a, a, reference, link_tree, pose, origin, world)
-        point_b = equalities.placed_origin(link_b, b, reference, link_tree, pose, origin, world)
+        point_a = equalities.placed_origin(link_a, a, reference, link_tree, pose, origin, origin_low, world)
+        point_b = equalities.placed_origin(link_b, b, reference, link_tree, pose, origin, origin_low, world)
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
         apart = point_b - point_a
         anchor_apart[i, world] = apart

@@ -25,6 +25,8 @@ class Kinematics(Stage):
     Attributes:
         pose, link_inertia: poses and spatial inertias of links from their tree's origin, along world axes [link, ...].
         origin: origins of trees [tree, ...].
+        q_low, q_low_next: low words of positions before and after the step [world, n].
+        origin_low: low words of these origins [tree, world], see :mod:`warp_kernels.kinematics.low_words`.
         subspace: motion subspaces [dof, ...].
         floating_link, floating: bases whose centre of mass moves along a straight line in a step, as indices and as a
             mask of links.
@@ -40,6 +42,9 @@ class Kinematics(Stage):
         model, groups = step.model, step.groups
         self.pose = groups.copies(model.num_links, "transform")
         self.origin = groups.copies(model.num_trees, "vec3")
+        num_low, t = step.device_model.num_low, step.device_model.types
+        self.q_low, self.q_low_next = (zeros((step.num_worlds, num_low), step.scalar, step.device) for _ in range(2))
+        self.origin_low = step.worlds_last(model.num_trees if num_low else 0, t.vec3)
         self.subspace = groups.copies(model.nv, "spatial")
         self.link_inertia = groups.copies(model.num_links, "inertia", links_of_worlds)
         self._copies = [self.pose, self.origin, self.subspace, self.link_inertia]
