@@ -19,11 +19,12 @@ HARD = ("regularisation", "recovery_time")
 PGS = sim.PgsContact()
 
 
-def standing(dtype: str = "float64", contact: sim.ContactMethod | None = None, **others: Any) -> Case:
-    """A quadruped that lands on its feet, held by servos."""
+def standing(dtype: str = "float64", contact: sim.ContactMethod | None = None, x: float = 0.0, **others: Any) -> Case:
+    """A quadruped that lands on its feet, held by servos, at this distance from the origin [m]."""
     scene = quadruped.build(dtype, height=0.002, servo=True)
     options = {"names": ("joint_placement", "actuator_kp", "actuator_kd", *CONTACTS), **others}
-    return Case(scene.model, contact=contact, q=scene.q0, control=quadruped.standing_legs(), spread=0.1, **options)
+    q = scene.q0 + np.concatenate([[x], np.zeros(len(scene.q0) - 1)])
+    return Case(scene.model, contact=contact, q=q, control=quadruped.standing_legs(), spread=0.1, **options)
 
 
 def arm(worlds: int = 1, **others: Any) -> Case:
@@ -157,6 +158,8 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others:
 register("quadruped_1", standing)
 register("quadruped_32", standing, worlds=32, per_world=("mass", "damping"))
 register("quadruped_32_float32", standing, "float32", worlds=32, steps=20)
+for _worlds in (1, 32):
+    register(f"quadruped_far_away_{_worlds}", standing, "float32", worlds=_worlds, x=1000.0, steps=20)
 register("quadruped_two_shards", standing, worlds=70, steps=10)
 register("quadruped_few_slots", standing, contact=sim.HardContact(max_contacts=2))
 register("quadruped_bad_worlds", standing, worlds=16, options={"state_limit": (1e8, 4.0)})
