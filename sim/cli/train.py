@@ -13,6 +13,7 @@ from typing import Any
 
 from sim.cli.files import UsageError
 from sim.learn import ALGORITHMS, export_policy, load_task, train, write_animation
+from sim.learn.policy_files import EXPORTS, check_export
 
 EXAMPLES = """examples:
   backswing train my_task.py:MyTask --algorithm ppo
@@ -65,8 +66,10 @@ def run(given: argparse.Namespace) -> int:
     if math.isnan(given.goal):
         raise UsageError("--goal is nan; it must be a number")
     for file in given.export:
-        if file.suffix not in (".ts", ".onnx"):
+        if file.suffix.lower() not in EXPORTS:
             raise UsageError(f"--export {file}: write TorchScript (.ts) or ONNX (.onnx)")
+        if file.parent != given.out:  # the training makes that folder
+            check_export(file)
     chosen, options = _values("--set", given.set), _values("--option", given.option)
     if given.envs is not None:
         chosen["envs"] = given.envs

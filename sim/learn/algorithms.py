@@ -73,6 +73,8 @@ def load_task(name: str, **options: Any) -> Task:
     """
     file, found, kind = name.rpartition(":")
     if not found:
+        if name.endswith(".py"):
+            raise ModelError(f"{name}: name the class too, as {name}:MyTask")
         return make_task(name, **options)
     task_class = getattr(_module_of(Path(file)), kind, None)
     if not (inspect.isclass(task_class) and issubclass(task_class, Task)):
@@ -125,7 +127,7 @@ def make_learner(
             each process) and ``adjoint_clip`` (see :class:`sim.envs.VectorEnv`).
 
     Raises:
-        ModelError: for an unknown algorithm or setting.
+        ModelError: for an unknown algorithm or setting, and a value out of range.
 
     Example:
         >>> import sim.learn

@@ -15,7 +15,7 @@ import torch
 from sim.envs import VectorEnv
 from sim.errors import ModelError
 from sim.learn import processes
-from sim.learn.learner import Learner, Watched, group, seeded
+from sim.learn.learner import Learner, Settings, Watched, group, seeded
 from sim.learn.networks import Policy
 
 NORM = 1.0  # maximum norm of the policy's gradient
@@ -23,7 +23,7 @@ WARM_UP = 50  # iterations in which the learning rate rises
 
 
 @dataclass(frozen=True)
-class ApgSettings:
+class ApgSettings(Settings):
     """Settings of :class:`Apg`.
 
     Attributes:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs import Task, VectorEnv
+from sim.learn.learner import group
 from sim.model.model import Model
 from sim.render import Renderer, fit_camera, write_gif
 
@@ -38,7 +39,7 @@ class Evaluation:
     Attributes:
         returns: return of each episode [episodes].
         lengths: its length in environment steps [episodes].
-        observation: its last observation [episodes, observations].
+        observation: its last observation, that of the policy [episodes, observations].
         q: coordinates of the episode with the median return [steps, nq], up to the length of an animation.
 
     Example:
@@ -87,15 +88,15 @@ def evaluate(
     observation, _ = env.reset()
     returns = torch.zeros(episodes, device=env.device, dtype=env.dtype)
     lengths = torch.zeros_like(returns)
-    last = torch.zeros_like(observation)
+    last = torch.zeros_like(group(observation, "policy"))
     running = torch.ones(episodes, dtype=torch.bool, device=env.device)
     seen = [env.state.q]
     while bool(running.any()):
-        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        observation, reward, terminated, truncated, info = env.step(policy(group(observation, "policy")))
         returns += reward.masked_fill(~running, 0.0)
         lengths += running
         ended = running & (terminated | truncated)
-        last = torch.where(ended[:, None], info["final_obs"], last)
+        last = torch.where(ended[:, None], group(info["final_obs"], "policy"), last)
         running &= ~ended
         seen.append(env.state.q)
     shown = int(returns.argsort()[episodes // 2])

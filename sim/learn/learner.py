@@ -5,16 +5,58 @@ import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 
 from sim.envs import VectorEnv
+from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.networks import Policy
+from sim.model.checks import is_whole, number, require_flags
 
 # Observations of all environments [num_envs, ...]: a tensor, or groups by name.
 Observation: TypeAlias = Any
+
+
+FRACTIONS = ("discount", "trace", "target_share")  # settings between zero and one
+MAY_BE_ZERO = ("extras", "random_steps")  # counts
+MAY_BE_NEGATIVE = ("entropy",)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of an algorithm.
+
+    Raises:
+        ModelError: for a value out of range or of another type than the default, naming the setting.
+    """
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not (value is None and each.default is None):
+                _require_setting(type(self).__name__, each.name, value, each.default)
+
+
+def _require_setting(where: str, name: str, value: Any, default: object) -> None:
+    said = f"{where}: {name} is {value!r}; it must be"
+    if isinstance(default, bool):
+        require_flags(where, **{name: value})
+    elif isinstance(default, int):
+        least = 0 if name in MAY_BE_ZERO else 1
+        if not is_whole(value, least):
+            raise ModelError(f"{said} a whole number of at least {least}")
+    elif isinstance(default, tuple):
+        if not isinstance(value, list | tuple) or not all(is_whole(width, 1) for width in value):
+            raise ModelError(f"{said} the widths of layers, such as (64, 64)")
+    elif not isinstance(default, str):
+        found = number(where, name, value)
+        if name in FRACTIONS and not 0.0 <= found <= 1.0:
+            raise ModelError(f"{said} between 0 and 1")
+        if name not in (*FRACTIONS, *MAY_BE_NEGATIVE) and not found > 0.0:
+            raise ModelError(f"{said} positive")
 
 
 class Step(NamedTuple):
@@ -215,7 +257,8 @@ def group(observation: Observation, name: str) -> torch.Tensor:
     """Return a group of observations [num_envs, size]; the policy's for a name that the task doesn't have."""
     if isinstance(observation, torch.Tensor):
         return observation
-    return observation.get(name, observation["policy"]).flatten(1)
+    value = observation.get(name, observation["policy"])
+    return value.reshape(len(value), -1)
 
 
 def each_group(observation: Observation, function: Callable[..., torch.Tensor], *others: Observation) -> Observation:
@@ -240,7 +283,7 @@ def all_finite(reward: torch.Tensor, observation: Observation) -> bool:
 def finite_rows(observation: Observation) -> torch.Tensor:
     """Return a mask of the environments all of whose observations are finite [num_envs]."""
     groups = [observation] if isinstance(observation, torch.Tensor) else list(observation.values())
-    return torch.stack([value.flatten(1).isfinite().all(dim=1) for value in groups]).all(dim=0)
+    return torch.stack([value.reshape(len(value), -1).isfinite().all(dim=1) for value in groups]).all(dim=0)
 
 
 def where_rows(mask: torch.Tensor, chosen: Observation, others: Observation) -> Observation:

@@ -15,6 +15,8 @@ from sim.learn.learner import stored
 from sim.learn.networks import Policy
 from sim.output import check_target, write_file
 
+EXPORTS = (".ts", ".onnx")  # TorchScript and ONNX
+
 
 def save_policy(path: str | Path, policy: Policy, task: str, task_options: Mapping[str, Any]) -> None:
     """Write a policy to a .pt file, with the normalisation of its observations.
@@ -97,11 +99,19 @@ def export_policy(path: str | Path, policy: Policy) -> None:
         ...     file.stat().st_size > 1000
         True
     """
-    target = check_target(path, (".ts", ".onnx"))
-    write = _write_onnx if target.suffix == ".onnx" else _write_torchscript
+    target = check_export(path)
+    write = _write_onnx if target.suffix.lower() == ".onnx" else _write_torchscript
     copied = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
     example = torch.zeros(2, policy.num_observations, dtype=copied.low.dtype)
-    write_file(target, (".ts", ".onnx"), lambda name: write(name, copied, example))
+    write_file(target, EXPORTS, lambda name: write(name, copied, example))
+
+
+def check_export(path: str | Path) -> Path:
+    """Return the path of a file that :func:`export_policy` can write; raises as it does."""
+    target = check_target(path, EXPORTS)
+    if target.suffix.lower() == ".onnx" and not all(map(importlib.util.find_spec, ("onnx", "onnxscript"))):
+        raise ModelError("ONNX files need the packages onnx and onnxscript: pip install 'backswing[learn]'")
+    return target
 
 
 def _write_torchscript(name: str, policy: Policy, example: torch.Tensor) -> None:
@@ -111,8 +121,6 @@ def _write_torchscript(name: str, policy: Policy, example: torch.Tensor) -> None
 
 
 def _write_onnx(name: str, policy: Policy, example: torch.Tensor) -> None:
-    if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxscript")):
-        raise ModelError("ONNX files need the packages onnx and onnxscript: pip install 'backswing[learn]'")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

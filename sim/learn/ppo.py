@@ -14,7 +14,7 @@ import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, group, seeded
+from sim.learn.learner import Learner, Settings, group, seeded
 from sim.learn.networks import Normaliser, Policy, Value
 from sim.learn.shac import lambda_returns
 
@@ -23,7 +23,7 @@ Rows = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class PpoSettings:
+class PpoSettings(Settings):
     """Settings of :class:`Ppo`.
 
     Attributes:

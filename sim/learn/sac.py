@@ -26,8 +26,9 @@ import torch
 from torch import nn
 
 from sim.envs import VectorEnv
+from sim.errors import ModelError
 from sim.learn import processes
-from sim.learn.learner import Learner, group, seeded
+from sim.learn.learner import Learner, Settings, group, seeded
 from sim.learn.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
 from sim.learn.networks import Policy, layers
 
@@ -35,7 +36,7 @@ ENHANCEMENTS = ("none", "jacobian", "simulated")
 
 
 @dataclass(frozen=True)
-class SacSettings:
+class SacSettings(Settings):
     """Settings of :class:`Sac`.
 
     Qiao et al. have layers of 256, a rate of 3e-4, batches of 256, 5 updates and an entropy of -0.01.
@@ -79,6 +80,11 @@ class SacSettings:
     target_share: float = 0.005
     entropy: float = -1.0
     hidden: tuple[int, ...] = (64, 64)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.enhance not in ENHANCEMENTS:
+            raise ModelError(f"SacSettings: enhance is {self.enhance!r}; it must be one of {', '.join(ENHANCEMENTS)}")
 
 
 class Replay:

@@ -14,12 +14,12 @@ import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, Watched, group, seeded
+from sim.learn.learner import Learner, Settings, Watched, group, seeded
 from sim.learn.networks import Policy, Value
 
 
 @dataclass(frozen=True)
-class ShacSettings:
+class ShacSettings(Settings):
     """Settings of :class:`Shac`.
 
     Attributes:

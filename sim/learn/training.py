@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.evaluation import Evaluation
 from sim.learn.learner import Learner, stored
@@ -102,6 +103,9 @@ def run(
         patience: stop after this number of iterations without a better mean return of the last episodes.
         clock: function that returns the time [s].
 
+    Raises:
+        ModelError: for the progress of another task, such as one with other observations.
+
     Example:
         >>> import sim.learn
         >>> task = sim.envs.make_task("CartpoleSwingup")
@@ -147,7 +151,13 @@ def _resumed(learner: Learner, kept: Progress) -> tuple[list[dict[str, float]], 
     if before is None:
         return [], 0.0
     whole = torch.load(io.BytesIO(before), weights_only=True)
-    learner.restore(whole["learner"])
+    try:
+        learner.restore(whole["learner"])
+    except (KeyError, RuntimeError, ModelError) as error:
+        raise ModelError(
+            f"{kept.path}: the interrupted training doesn't fit the task, which may have changed since "
+            f"({str(error).splitlines()[-1].strip()}); start from the beginning with restart=True, or --restart"
+        ) from None
     return whole["rows"], whole["rows"][-1]["seconds"]
 
 

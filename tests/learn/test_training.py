@@ -1,5 +1,6 @@
 """Trainings from a task to files: each algorithm learns, resumes, stops, exports; the command line does the same."""
 
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -24,6 +25,7 @@ from sim.learn import (
     train,
     training,
 )  # fmt: skip
+from sim.learn.learner import stored
 from sim.learn.networks import Normaliser
 from sim.learn.ppo import normal_divergence, normal_log_density
 from sim.progress import Progress
@@ -242,7 +244,31 @@ class Groups(Slider):
 
     def observe(self, state):
         seen = super().observe(state)
-        return {"policy": seen[:, :1], "critic": seen}
+        return {"policy": seen[:, 0], "critic": seen[:, None]}
+
+
+def test_an_interrupted_training_of_a_changed_task_is_refused(tmp_path):
+    learner = learner_of("ppo", envs=4, horizon=4)
+    learner.iterate()
+    kept = Progress(tmp_path / "interrupted.npz", {})
+    state = {"learner": learner.state(), "rows": [{"return": 0.0, "seconds": 1.0, "steps": 16.0}]}
+    kept.save(state=np.frombuffer(stored(state), dtype=np.uint8))
+    with raises_naming("interrupted.npz", "task", "--restart"):
+        run(learner_of("ppo", Groups(), envs=4, horizon=4), kept=kept)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "setting", "value"),
+    [
+        ("ppo", "horizon", 0), ("ppo", "horizon", "abc"), ("ppo", "hidden", 64), ("ppo", "hidden", (0,)),
+        ("ppo", "policy_rate", math.nan), ("ppo", "deviation", -1.0), ("ppo", "discount", 2.0), ("shac", "trace", "1"),
+        ("apg", "rate", None), ("sac", "capacity", 0), ("sac", "extras", -1), ("sac", "enhance", "more"),
+        ("sac", "near", "no"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range(algorithm, setting, value):
+    with raises_naming(f"{algorithm.capitalize()}Settings", setting):
+        ALGORITHMS[algorithm].settings(**{setting: value})
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "shac"])
@@ -250,6 +276,8 @@ def test_groups_of_observations_go_to_policy_and_critic(algorithm):
     learner = learner_of(algorithm, Groups(), envs=4, horizon=4)
     learner.iterate()
     assert (learner.policy.num_observations, learner.value.normaliser.mean.numel()) == (1, 2)
+    played = evaluate(learner.policy, Groups(), episodes=3, device="cpu")
+    assert (played.observation.shape, np.isfinite(played.returns).all()) == ((3, 1), True)
     torch.testing.assert_close(learner.value.normaliser.mean[:1], learner.policy.normaliser.mean)
 
 
@@ -283,7 +311,7 @@ def test_an_onnx_file_acts_the_same(tmp_path):
 def test_onnx_without_its_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with raises_naming("onnx", "onnxscript", "learn"):
-        export_policy(tmp_path / "policy.onnx", policy_with_statistics())
+        export_policy(tmp_path / "policy.ONNX", policy_with_statistics())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -311,6 +339,7 @@ def test_the_command_trains_a_class_of_a_file(tmp_path, capsys, monkeypatch):
     [
         (["Antt"], 1, "unknown environment 'Antt'"),
         ([f"{FILE}:Glider"], 1, "slider.py has no class 'Glider'"),
+        (["slider.py"], 1, "slider.py: name the class too"),
         (["gone.py:Slider"], 1, "gone.py: no such Python file"),
         ([f"{FILE}:Slider", "--option", "hurt=1"], 1, "got an unexpected keyword argument 'hurt'"),
         ([f"{FILE}:Slider", "--set", "horizont=1"], 1, "ppo has no setting 'horizont'"),
@@ -318,11 +347,14 @@ def test_the_command_trains_a_class_of_a_file(tmp_path, capsys, monkeypatch):
         ([f"{FILE}:Slider", "--iterations", "0"], 2, "--iterations is 0; it must be positive"),
         ([f"{FILE}:Slider", "--minutes", "nan"], 2, "--minutes is nan; it must be positive"),
         ([f"{FILE}:Slider", "--export", "policy.pt"], 2, "--export policy.pt: write TorchScript"),
+        ([f"{FILE}:Slider", "--export", "none/policy.ts"], 1, "there is no folder 'none'"),
         ([f"{FILE}:Slider", "--algorithm", "ddpg"], 2, "invalid choice: 'ddpg'"),
     ],
 )
 def test_messages_of_the_command(arguments, status, said, tmp_path, capsys, monkeypatch):
+    """They come before the training, which would be lost."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(Ppo, "iterate")
     assert main(["train", *arguments]) == status
     assert said in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.pt"))

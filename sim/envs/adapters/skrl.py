@@ -93,4 +93,4 @@ class SkrlEnv(Wrapper):
 
     def _rows(self, group: str) -> torch.Tensor:
         seen = self._observation
-        return (seen if isinstance(seen, torch.Tensor) else seen[group].flatten(1)).float()
+        return (seen if isinstance(seen, torch.Tensor) else seen[group].reshape(len(seen[group]), -1)).float()
