@@ -9,7 +9,7 @@ import torch
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import DTYPES, Task
 from sim.errors import ModelError
-from sim.model.checks import is_whole, names_in, number, require_type
+from sim.model.checks import is_whole, names_in, number, require_flags, require_type
 from sim.model.model import Model
 from sim.torch.arrays import require_tensor
 
@@ -23,6 +23,7 @@ def require_settings(task: Task, num_actions: object) -> None:
     for what, value in (("frame_skip", task.frame_skip), ("num_actions", num_actions)):
         if not is_whole(value, 1):
             raise ModelError(f"{name}: {what} is {value!r}; it must be a whole number of at least 1")
+    require_flags(name, time_is_final=task.time_is_final)
     if not number(name, "max_episode_length", task.max_episode_length) >= 1.0:
         raise ModelError(f"{name}: max_episode_length is {task.max_episode_length!r}; it must be at least 1")
 
@@ -46,7 +47,7 @@ def require_state(said: str, state: TaskState, count: int, model: Model) -> None
     for what in ("data", "readings"):
         require_type(f"what {said} as {what}", getattr(state, what), Mapping, "a dictionary")
     for name, value in (given | {"steps": state.steps, **state.data, **state.readings}).items():
-        if not isinstance(value, torch.Tensor | None):
+        if not isinstance(value, torch.Tensor) and not (value is None and name in given):
             raise ModelError(f"{said} {name} as a {type(value).__name__}; expected a torch.Tensor")
     for name, value in given.items():
         shape = None if value is None else tuple(value.shape)

@@ -77,7 +77,7 @@ class TaskState:
     def clipped(self, limit: float) -> "TaskState":
         """Return the state with a limit on the gradient of each environment, see :func:`sim.torch.clip_adjoint`."""
         further = [(x, k) for x in (self.data, self.readings) for k, value in x.items() if value.requires_grad]
-        parts = ([] if self.act is None else [self.act]) + [x[k].flatten(1) for x, k in further]
+        parts = ([] if self.act is None else [self.act]) + [x[k].reshape(len(x[k]), -1) for x, k in further]
         if not parts:
             return self.with_states(clip_adjoint(self.q, self.qd, limit))
         q, qd, joined = clip_adjoint(self.q, self.qd, limit, torch.cat(parts, dim=1))

@@ -1,6 +1,7 @@
 """Tasks that remember: data that change in each step, sensors, events, noise, levels, groups and names."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -345,6 +346,23 @@ def test_a_clipped_adjoint_includes_memory_and_readings():
         gradients[limit] = action.grad.norm(dim=1)
     assert (gradients[float("inf")] > 1.0).all()
     assert (gradients[1e-3] < 0.1).all()
+
+
+def test_a_clipped_adjoint_includes_one_number_for_each_environment():
+    class Counted(Quiet):
+        def begin(self, new):
+            state = super().begin(new)
+            return replace(state, data={**state.data, "height": state.q[:, 2]})
+
+        def advance(self, before, action, after):
+            return {**super().advance(before, action, after), "height": after.q[:, 2]}
+
+    env = pressed(Counted(), differentiable=True, adjoint_clip=1.0)
+    action = actions(1)[0].requires_grad_()
+    env.step(action)
+    env.step(actions(2)[1])
+    env.state.data["height"].sum().backward()
+    assert action.grad.isfinite().all()
 
 
 @pytest.mark.parametrize(

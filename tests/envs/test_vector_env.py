@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -202,8 +203,19 @@ def test_first_states_are_of_all_environments(state, message):
         env.reset()
 
 
+@pytest.mark.parametrize(("part", "value"), [("steps", None), ("data", {"goal": None})])
+def test_parts_of_first_states_are_tensors(part, value):
+    class Wrong(Falling):
+        def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+            return replace(super().sample_state(n, generator), **{part: value})
+
+    with raises_naming("Wrong.sample_state", "goal" if value else part, "NoneType", "torch.Tensor"):
+        VectorEnv(Wrong(), 4, device="cpu")
+
+
 def test_settings_of_a_task_are_checked():
     for bounds, message in (
+        ({"time_is_final": "no"}, "time_is_final is 'no'"),
         ({"frame_skip": 0}, "frame_skip is 0; it must be a whole number of at least 1"),
         ({"max_episode_length": 0}, "max_episode_length is 0; it must be at least 1"),
         ({"max_episode_length": None}, "max_episode_length is None; it must be one number"),
