@@ -111,7 +111,9 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     for label, kinds in ACTUATOR_GAINS.items():
         if getattr(spec, label) != 0.0 and spec.kind not in kinds:
             raise ModelError(f"{where}: a {kind} actuator has no {label}; remove it or choose another kind")
-    if (spec.muscle is not None) != (spec.kind == codes.MUSCLE):
+    if spec.muscle is None and spec.kind == codes.MUSCLE:
+        raise ModelError(f"{where}: kind 'muscle' needs muscle=sim.Muscle(...)")
+    if spec.muscle is not None and spec.kind != codes.MUSCLE:
         raise ModelError(f"{where}: muscle=sim.Muscle(...) belongs to kind 'muscle', but the kind is '{kind}'")
     if spec.muscle is not None and spec.joint is None and spec.tendon is None:
         raise ModelError(f"{where}: a muscle acts on a joint or a tendon; give one of them")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, names_in, number, require_type
 from sim.model.joint_types import is_scalar
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
@@ -36,8 +36,8 @@ class ActuatorNetwork(torch.nn.Module):
         force_limit: largest force [N m or N]. Default: none.
 
     Raises:
-        ModelError: for an unknown joint, one that is neither revolute nor prismatic, and ages that aren't increasing
-            whole numbers.
+        ModelError: for an unknown joint, one that is named twice or is neither revolute nor prismatic, ages that aren't
+            increasing whole numbers, and in the methods for targets or results of the network of another shape.
 
     Example:
         >>> import torch
@@ -72,13 +72,21 @@ class ActuatorNetwork(torch.nn.Module):
         ages = tuple(ages)
         if not ages or not all(is_whole(age, 0) for age in ages) or list(ages) != sorted(set(ages)):
             raise ModelError(f"ActuatorNetwork: ages are {ages}; they must be whole numbers from small to large")
+        joints = names_in("ActuatorNetwork: joints", joints)
+        if not joints or len(set(joints)) < len(joints):
+            raise ModelError(f"ActuatorNetwork: joints are {', '.join(joints) or 'none'}; name at least one, each once")
         for name in joints:
             if name not in model.joint_names:
                 raise ModelError(f"ActuatorNetwork: unknown joint '{name}'; choose from {', '.join(model.joint_names)}")
             if not is_scalar(int(model.joint_type[model.joint_names.index(name)])):
                 raise ModelError(f"ActuatorNetwork: joint '{name}' is neither revolute nor prismatic")
-        self.network, self.ages, self.joints = network, ages, tuple(joints)
-        self.error_scale, self.velocity_scale, self.force_scale = error_scale, velocity_scale, force_scale
+        self.network, self.ages, self.joints = network, ages, joints
+        scales = {"error_scale": error_scale, "velocity_scale": velocity_scale, "force_scale": force_scale}
+        self.error_scale, self.velocity_scale, self.force_scale = (
+            number("ActuatorNetwork", name, value) for name, value in scales.items()
+        )
+        if force_limit is not None and not number("ActuatorNetwork", "force_limit", force_limit) > 0.0:
+            raise ModelError(f"ActuatorNetwork: force_limit is {force_limit}; it must be positive")
         self.force_limit = force_limit
         self._nv = model.nv
         self._q, self._qd = ([part(name).start for name in joints] for part in (model.q_slice, model.qd_slice))
@@ -173,11 +181,18 @@ class ActuatorNetwork(torch.nn.Module):
 
     def _present(self, target: torch.Tensor, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
         """Return scaled errors and velocities [..., 2, joints]."""
+        if target.shape != (expected := (*q.shape[:-1], len(self.joints))):  # it would be broadcast
+            raise ModelError(f"ActuatorNetwork: target has shape {tuple(target.shape)}; expected {tuple(expected)}")
         error = self.error_scale * (target - q[..., self._q])
         return torch.stack([error, self.velocity_scale * qd[..., self._qd]], dim=-2)
 
     def _force(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return forces [..., joints] from scaled inputs [..., ages, 2, joints]."""
         columns = inputs.transpose(-3, -2).flatten(-3, -2).transpose(-2, -1)
-        force = self.force_scale * self.network(columns)[..., 0]
+        found = self.network(columns)
+        if found.shape != (expected := (*columns.shape[:-1], 1)):
+            raise ModelError(
+                f"ActuatorNetwork: network returned shape {tuple(found.shape)}; expected {tuple(expected)}"
+            )
+        force = self.force_scale * found[..., 0]
         return force if self.force_limit is None else force.clamp(-self.force_limit, self.force_limit)

@@ -40,6 +40,7 @@ def builder() -> sim.ModelBuilder:
         (("hinge",), {"gains": sim.Gains(kp=1.0)}, "a torque actuator has no kp"),
         (("hinge", "velocity"), {"gains": sim.Gains(kd=1.0, kp=2.0)}, "a velocity actuator has no kp"),
         (("hinge", "velocity"), {}, "a velocity actuator needs kd"),
+        (("hinge", "muscle"), {}, "kind 'muscle' needs muscle=sim.Muscle"),
         (("hinge", "position"), {"gains": sim.Gains(kd=1.0)}, "a position actuator needs kp"),
         (("hinge",), {"gains": 1.0}, "actuator 'hinge': gains is a float; it must be a sim.Gains"),
         (("hinge",), {"activation": "filter"}, "actuator 'hinge': activation is a str; it must be a sim.Activation"),

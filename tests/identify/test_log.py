@@ -282,6 +282,8 @@ def test_more_errors(moving, tmp_path):
     refuses(lambda: Log(moving, time, log.q, log.q).differentiated(0.02, order=0), "order", 0, "whole", 1)
     refuses(lambda: Log(moving, time[:5], log.q[:5]).spline_differentiated(1e-3), "splines", "degree 5", "6 rows")
     refuses(lambda: log.with_offset("q", [0.1, 0.2]), "offset", "shape", "(2,)", 3)
+    refuses(lambda: log.with_offset("q", np.nan), "mine", "offset", "nan", "finite")
+    refuses(lambda: log.filled(-1.0), "mine", "longest", "-1", "positive")
     refuses(lambda: log.between("now", 1.0), "mine", "start", "'now'")
     refuses(lambda: align(Log(moving, time, log.q, log.q), "qd", longest="long"), "align", "longest", "'long'")
     uneven = Log(moving, time**1.5, log.q)

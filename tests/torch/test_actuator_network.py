@@ -166,6 +166,13 @@ def test_messages_name_the_joint():
     for ages in ((), (2, 1), (0, 0.5)):
         with raises_naming("ages"):
             sim.torch.ActuatorNetwork(model, ["joint0"], network(3), ages=ages)
+    refuses(lambda: sim.torch.ActuatorNetwork(model, ["joint0", "joint0"], network(3)), "joint0", "once")
+    refuses(lambda: sim.torch.ActuatorNetwork(model, "joint0", network(3), force_limit=-1.0), "force_limit", "-1")
+    q = torch.zeros(2, 2, dtype=DOUBLE)
+    two = sim.torch.ActuatorNetwork(model, ["joint0", "joint1"], network(3))
+    refuses(lambda: two(q[:, :1], q, q, two.begin(q)), "target", "(2, 1)", "(2, 2)")
+    wide = sim.torch.ActuatorNetwork(model, ["joint0", "joint1"], torch.nn.Linear(6, 3).to(DOUBLE))
+    refuses(lambda: wide(q, q, q, wide.begin(q)), "network", "(2, 2, 3)", "(2, 2, 1)")
     builder = sim.ModelBuilder()
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name="box")
     free = builder.finalize()

@@ -131,7 +131,8 @@ class Log:
         Args:
             longest: longest time between the rows on either side of a gap that is filled [s].
         """
-        longest = number(self.source, "longest", longest)
+        if not number(self.source, "longest", longest) > 0.0:
+            raise ModelError(f"{self.source}: longest is {longest} s; it must be positive")
 
         def change(_: str, value: np.ndarray) -> np.ndarray:
             found = value.copy()
@@ -299,6 +300,8 @@ class Log:
         taken, width = as_numbers(f"{self.source}: offset", offset), channel_width(self.model, channel)
         if taken.shape not in ((), (1,), (width,), (len(self), width)):
             raise ModelError(f"{self.source}: offset has shape {taken.shape}; expected one number, or {width}")
+        if not np.isfinite(taken).all():
+            raise ModelError(f"{self.source}: offset is {offset}; it must be finite")
         return self._of_channels(lambda name, value: value - taken if name == channel else value)
 
     def velocities(self) -> np.ndarray:

@@ -329,7 +329,9 @@ class Activation:
             if value == 0.0 and self.kind in kinds and label != "smoothing":
                 raise ModelError(f"{where}: kind '{self.kind}' needs a {label}; give a positive one")
             if value != 0.0 and self.kind not in kinds:
-                raise ModelError(f"{where}: a {self.kind} has no {label}; remove it, or choose {' or '.join(kinds)}")
+                raise ModelError(
+                    f"{where}: kind '{self.kind}' has no {label}; remove it, or choose {' or '.join(kinds)}"
+                )
         limit = _set_number(self, where, "integral_limit")
         if not limit > 0.0 or (np.isfinite(limit) and self.kind != "pid"):
             raise ModelError(f"{where}: integral_limit is {limit}; it must be positive, and belongs to kind 'pid'")
