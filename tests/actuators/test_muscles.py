@@ -173,5 +173,11 @@ def test_messages_name_the_muscle(tmp_path):
         sim.Simulator(model, 0.005, parameters={"actuator_muscle_speed": np.ones(6)}, device="cpu")
     with raises_naming("flexor", "actuator_fall_time"):
         sim.Simulator(model, 0.005, parameters={"actuator_fall_time": np.zeros(6)}, device="cpu")
+    for name, value in (("longest", 0.8), ("shortest", 1.2), ("lengthening_force", 0.5)):
+        simulator = sim.Simulator(model, 0.005, device="cpu")
+        changed = model.parameters[f"actuator_muscle_{name}"].copy()
+        changed[3] = value
+        with raises_naming("short", f"actuator_muscle_{name}", 1):
+            simulator.parameters[f"actuator_muscle_{name}"] = changed
     with raises_naming("implicitfast", "flexor"):
         sim.Simulator(model, 0.005, contact=sim.MujocoContact(), integrator="implicitfast", device="cpu")

@@ -11,6 +11,7 @@ from sim.errors import ModelError, StabilityWarning
 from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.muscles import MUSCLE_PARAMETERS
+from sim.model.muscles import RANGES as MUSCLE_RANGES
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
 from sim.simulation.options import require_regular
@@ -159,6 +160,13 @@ class ConsistencyChecks:
             if wrong.any():
                 owner = self._owner(name, int(np.argwhere(wrong)[0][-1]))
                 raise ModelError(f"parameter '{name}' of {owner} must be positive")
+        for label, (least, most) in MUSCLE_RANGES.items():
+            if (name := MUSCLE_PARAMETERS[label]) in names:
+                inside = (values[name] > least - TOLERANCE) & (values[name] < most + TOLERANCE)
+                wrong = ~unused_entries(name, self.model) & ~inside
+                if wrong.any():
+                    owner = self._owner(name, int(np.argwhere(wrong)[0][-1]))
+                    raise ModelError(f"parameter '{name}' of {owner} must be between {least:g} and {most:g}")
         if not set(DECISIVE).isdisjoint(names):
             self._require_regular(values)
 
