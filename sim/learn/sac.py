@@ -85,6 +85,10 @@ class SacSettings(Settings):
         super().__post_init__()
         if self.enhance not in ENHANCEMENTS:
             raise ModelError(f"SacSettings: enhance is {self.enhance!r}; it must be one of {', '.join(ENHANCEMENTS)}")
+        if self.random_steps > self.capacity:  # updates would never begin
+            raise ModelError(
+                f"SacSettings: random_steps is {self.random_steps}; it must be at most the capacity, {self.capacity}"
+            )
 
 
 class Replay:

@@ -262,8 +262,8 @@ def test_an_interrupted_training_of_a_changed_task_is_refused(tmp_path):
     [
         ("ppo", "horizon", 0), ("ppo", "horizon", "abc"), ("ppo", "hidden", 64), ("ppo", "hidden", (0,)),
         ("ppo", "policy_rate", math.nan), ("ppo", "deviation", -1.0), ("ppo", "discount", 2.0), ("shac", "trace", "1"),
-        ("apg", "rate", None), ("sac", "capacity", 0), ("sac", "extras", -1), ("sac", "enhance", "more"),
-        ("sac", "near", "no"),
+        ("apg", "rate", None), ("sac", "capacity", 0), ("sac", "capacity", 1999), ("sac", "extras", -1),
+        ("sac", "enhance", "more"), ("sac", "near", "no"),
     ],
 )  # fmt: skip
 def test_settings_out_of_range(algorithm, setting, value):
