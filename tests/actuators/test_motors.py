@@ -208,6 +208,12 @@ def test_motors_that_mujoco_lacks_are_lost_by_name(tmp_path):
         ('<dcmotor name="m" joint="a" motorconst="1" resistance="1" input="none"/>', "no input"),
         ('<pid name="m" joint="a" input="pos" slewmax="1"/>', "slew"),
         ('<pid name="m" joint="a" input="pos" kp="0" ki="1"/>', "kp"),
+        ('<pid name="m" tendon="t" input="pos" kp="1" ki="1"/>', "joint"),
+        ('<dcmotor name="m" tendon="t" nominal="12 2 30" inductance="0 0.01"/>', "joint"),
+        (
+            '<dcmotor name="m" tendon="t" motorconst="1" resistance="1" input="pos" controller="1 0 0 0 0 3"/>',
+            "joint",
+        ),
         (
             '<dcmotor name="m" joint="a" motorconst="1" resistance="1" input="ff" controller="0 0 0 0 0 1" '
             'inductance="0 1"/>',
@@ -218,7 +224,7 @@ def test_motors_that_mujoco_lacks_are_lost_by_name(tmp_path):
 def test_other_motors_are_left_out_by_name(tmp_path, element, word):
     (tmp_path / "motor.xml").write_text(
         '<mujoco><worldbody><body><joint name="a"/><geom size=".1"/></body></worldbody>'
-        f"<actuator>{element}</actuator></mujoco>"
+        f'<tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon><actuator>{element}</actuator></mujoco>'
     )
     with pytest.warns(sim.MJCFWarning, match=rf"actuator 'm' .line 1.*{word}"):
         assert sim.load(tmp_path / "motor.xml").nu == 0

@@ -174,18 +174,25 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
     if transmission == "mjTRN_BODY" and model.body_weldid[driven] == 0:
         raise NoForceLawError("which acts on a static body")
     if has_plugin(reader, actuator):
-        return of_plugin(reader, actuator)[0]
+        return _on_joint(reader, actuator, of_plugin(reader, actuator)[0])
     _dynamics(reader, actuator)
     if model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_MUSCLE:
         return _muscle(reader, actuator)
     if model.actuator_gaintype[actuator] in servo_gains(mujoco):
-        return servo_law(reader, actuator)
+        return _on_joint(reader, actuator, servo_law(reader, actuator))
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
     bias = _linear(model.actuator_biastype[actuator], model.actuator_biasprm[actuator], mujoco.mjtBias, "BIAS")
     law = affine_law(gain, bias)
     if law.factor != 1.0 and transmission != "mjTRN_BODY":
         # Kept apart from the gear, so that sensors read the actuator's own position and force.
         return ForceLaw(codes.AFFINE, gain=law.factor)
+    return law
+
+
+def _on_joint(reader: Reader, actuator: int, law: ForceLaw) -> ForceLaw:
+    """Return the law of a controller or motor. Raise NoForceLawError for one that requires a joint and has none."""
+    if TRANSMISSIONS[transmission_of(reader, actuator)] != "joint" and (law.motor or _dynamics(reader, actuator)):
+        raise NoForceLawError("with integral action, inductance or a limited voltage, but not on a joint")
     return law
 
 
