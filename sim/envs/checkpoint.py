@@ -35,7 +35,7 @@ def saved(state: TaskState, episodes: Episodes, generator: torch.Generator) -> d
 
 
 def restored(
-    given: Mapping[str, Any], num_envs: int, model: Model, readings: Mapping[str, torch.Tensor], source: torch.Generator
+    given: Mapping[str, Any], num_envs: int, model: Model, first: TaskState, source: torch.Generator
 ) -> tuple[TaskState, Episodes]:
     """Return copies of what :func:`saved` returned, and set the source of random numbers.
 
@@ -43,7 +43,7 @@ def restored(
         given: what was saved.
         num_envs: number of environments.
         model: their model.
-        readings: tensors of the shapes of the readings of the task's sensors.
+        first: state of a new episode, whose data, readings and parameters have the names, shapes and dtypes of all.
         source: source of random numbers.
 
     Raises:
@@ -56,10 +56,12 @@ def restored(
     read = given.get("readings", {})
     state = TaskState(given["q"], given["qd"], given["steps"], given["data"], given.get("act"), read)
     require_state(said, state, num_envs, model)
-    if read.keys() != readings.keys():
-        raise ModelError(f"{said} the readings {sorted(read)}; the task's sensors are {sorted(readings)}")
-    for name, value in readings.items():
-        require_tensor(f"set_state: reading '{name}'", read[name], tuple(value.shape), dtype)
+    for part in ("data", "readings", "parameters"):
+        found, known = given.get(part, {}), getattr(first, part)
+        if found.keys() != known.keys():
+            raise ModelError(f"{said} the {part} {sorted(found)}; the task has {sorted(known)}")
+        for name, value in known.items():
+            require_tensor(f"set_state: '{name}'", found[name], (num_envs, *value.shape[1:]), value.dtype)
     episodes = Episodes(given["ended"], given["returns"], given.get("terms", {}))
     require_tensor("set_state: 'ended'", episodes.ended, (num_envs,), torch.bool)
     for name, value in {"returns": episodes.returns, **episodes.terms}.items():

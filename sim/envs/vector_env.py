@@ -296,8 +296,9 @@ class VectorEnv:
         """Restore the result of :meth:`get_state`, bit for bit; without history. Raises ModelError for anything
         else.
         """
-        readings = {} if self._readings is None else self._readings.zeros(self.num_envs, self.device)
-        self._state, self._episodes = restored(state, self.num_envs, self.simulator.model, readings, self.generator)
+        self._state, self._episodes = restored(
+            state, self.num_envs, self.simulator.model, self._first_state, self.generator
+        )
         self._random_parameters = dict(self._state.parameters)
         self._set_parameters()
 
@@ -342,6 +343,7 @@ class VectorEnv:
         parameters = returned.parameters_of(self.task, 1, source)
         first = self._first(NewEpisodes(row, source), parameters)
         returned.require_logged(self.task, first)
+        self._first_state = replace(first.detach(), generator=None)
         return self.task.observe(first)
 
     @in_own_precision

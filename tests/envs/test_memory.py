@@ -348,6 +348,23 @@ def test_a_clipped_adjoint_includes_memory_and_readings():
     assert (gradients[1e-3] < 0.1).all()
 
 
+@pytest.mark.parametrize(
+    ("part", "change", "word"),
+    [
+        ("data", lambda data: {}, "queue"),
+        ("data", lambda data: data | {"force": torch.zeros(WORLDS, 2, dtype=torch.float64)}, "force"),
+        ("data", lambda data: data | {"level": torch.zeros(WORLDS)}, "level"),
+        ("parameters", lambda parameters: {}, "mass"),
+    ],
+)
+def test_saved_states_of_another_task_are_refused(part, change, word):
+    env = pressed()
+    state = env.get_state()
+    with raises_naming("set_state", word):
+        env.set_state(state | {part: change(state[part])})
+    assert all(torch.equal(env.state.data[name], value) for name, value in state["data"].items())
+
+
 def test_a_clipped_adjoint_includes_one_number_for_each_environment():
     class Counted(Quiet):
         def begin(self, new):
