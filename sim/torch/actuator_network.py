@@ -156,7 +156,8 @@ class ActuatorNetwork(torch.nn.Module):
             qd: velocities [num_worlds, nv].
             target: target positions of the joints in each step [steps, num_worlds, joints].
             memory: errors and velocities before the first step. Default: zeros, see :meth:`begin`.
-            **options: further arguments of :func:`sim.torch.step`, such as parameters by name.
+            **options: further arguments of :func:`sim.torch.step`, such as parameters by name; not ``tau``, which the
+                network gives, and no readings.
 
         Returns:
             the states [steps + 1, num_worlds, ...], and the forces on the joints [steps, num_worlds, joints].
@@ -166,6 +167,11 @@ class ActuatorNetwork(torch.nn.Module):
             raise ModelError(
                 "ActuatorNetwork.rollout: the model's actuators have states; call sim.torch.step in a loop"
             )
+        for name in ("tau", "act", "sensors", "contact_forces"):
+            if name in options:
+                raise ModelError(f"ActuatorNetwork.rollout has no '{name}'; call sim.torch.step in a loop")
+        if not len(target):
+            raise ModelError("ActuatorNetwork.rollout: target has no steps; give at least one")
         memory = self.begin(q) if memory is None else memory
         states, forces = [(q, qd)], []
         for wanted in target:
@@ -177,6 +183,8 @@ class ActuatorNetwork(torch.nn.Module):
 
     def _known(self, target: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
         """Return errors and velocities, present and past [num_worlds, history + 1, 2, joints]."""
+        if memory.shape != (expected := (len(q), self.history, 2, len(self.joints))):
+            raise ModelError(f"ActuatorNetwork: memory has shape {tuple(memory.shape)}; expected {expected}")
         return torch.cat([self._present(target, q, qd)[:, None], memory], dim=1)
 
     def _present(self, target: torch.Tensor, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
