@@ -139,7 +139,7 @@ class Bench:
         """Run the detection into slots of the caller's; arguments as for :meth:`detect`."""
         scalar = self.model.scalar
         spatial = codes.warp_types(scalar).spatial
-        sources = (self.collision, self.device_inputs(), slots.arrays())
+        sources = (self.collision, self.device_inputs(), slots.arrays(), self.near_the_origin())
         named = {
             "velocity": self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device),
             "candidate_bits": self.collision.all_candidates(self.num_worlds),
@@ -153,6 +153,11 @@ class Bench:
                     self.collision.pairs[family],
                 )
                 launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
+
+    def near_the_origin(self) -> dict[str, wp.array]:
+        """Low words of positions: none."""
+        vec3 = codes.warp_types(self.model.scalar).vec3
+        return {"origin_low": wp.zeros((0, self.num_worlds), dtype=vec3, device=self.device)}
 
     def at_rest(self) -> wp.array:
         """Velocities of the links: none."""
@@ -200,7 +205,7 @@ class Bench:
                     "mujoco_pyramids": 0,
                     "lever_arrival": self.model.scalar(self.lever_arrival),
                 }
-                sources = (named, self.collision, inputs, slots.arrays())
+                sources = (named, self.collision, inputs, slots.arrays(), self.near_the_origin())
                 kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
                 launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE)
                 tape = active_tape()

@@ -329,7 +329,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             kahan_momentum[link, group] = sp.apply_inertia(body, v)
             axis = vec3()
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
-                axis += symmetry[k] * a.angular(subspace[k, group])
+                axis += a.scale(a.real(symmetry[k]), a.angular(subspace[k, group]))
                 turn[k, group] = f.column_turn(links.joint_type[link], subspace[k, group], v_parent, v)
                 kahan_loss[k, group] = a.real(zero)
             spin = a.dot(a.angular(v), axis)
@@ -390,7 +390,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Return the axis about which a link is symmetric; zero without one."""
         axis = vec3()
         for k in range(links.qd_start[link], links.qd_start[link + 1]):
-            axis += symmetry[k] * a.angular(subspace[k, group])
+            axis += a.scale(a.real(symmetry[k]), a.angular(subspace[k, group]))
         return axis
 
     @wp.func
