@@ -329,7 +329,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             kahan_momentum[link, group] = sp.apply_inertia(body, v)
             axis = vec3()
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
-                axis += a.scale(a.real(symmetry[k]), a.angular(subspace[k, group]))
+                axis += symmetry[k] * a.angular(subspace[k, group])
                 turn[k, group] = f.column_turn(links.joint_type[link], subspace[k, group], v_parent, v)
                 kahan_loss[k, group] = a.real(zero)
             spin = a.dot(a.angular(v), axis)
@@ -386,11 +386,11 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             kahan_change[k, group] = dt * found
 
     @wp.func
-    def axis_of(links: Links, link: int, group: int, symmetry: wp.array(dtype=scalar), subspace: motions):
+    def symmetry_axis(links: Links, link: int, group: int, symmetry: wp.array(dtype=scalar), subspace: motions):
         """Return the axis about which a link is symmetric; zero without one."""
         axis = vec3()
         for k in range(links.qd_start[link], links.qd_start[link + 1]):
-            axis += a.scale(a.real(symmetry[k]), a.angular(subspace[k, group]))
+            axis += symmetry[k] * a.angular(subspace[k, group])
         return axis
 
     @wp.func
@@ -407,14 +407,14 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 w += a.scale(a.load(qd, group, k), a.angular(subspace[k, group]))
             link_spin[link, group] = w
-            spin = a.dot(w, axis_of(links, link, group, symmetry, subspace))
+            spin = a.dot(w, symmetry_axis(links, link, group, symmetry, subspace))
             squares += a.dot(w, w) - a.mul(spin, spin)
         share = share_of_squares(dt, squares)
         far = dt * dt * squares
         slope = a.mul(a.mul(far, a.mul(far, far)), a.mul(share, share))
         factor = (scalar(4.0) * dt * dt) * a.mul(theta_bar, slope)
         for link in range(first, last):
-            axis = axis_of(links, link, group, symmetry, subspace)
+            axis = symmetry_axis(links, link, group, symmetry, subspace)
             w = link_spin[link, group]
             spin = a.dot(w, axis)
             for k in range(links.qd_start[link], links.qd_start[link + 1]):

@@ -119,6 +119,7 @@ def loop_row_kernels(scalar: Any) -> SimpleNamespace:
                 total += equalities.anchor_bias[item, world][axis]
             else:
                 total += equalities.anchor_turn[item, world][axis]
+            loop_rhs[row, world] = on * total
             for at in range(loops.row_start[row], loops.row_start[row + 1]):
                 k = loops.dof[at]
                 value = scalar(loops.side[at])
@@ -132,8 +133,7 @@ def loop_row_kernels(scalar: Any) -> SimpleNamespace:
                     lever = lever_to(point, item, k, constrained, link_tree, trees.dof_tree, origin, world)
                     value *= sp.point_velocity(subspace[k, world], lever)[axis]
                 loop_row[at, world] = on * value
-                total += value * qd[world, k]
-            loop_rhs[row, world] = on * total
+                loop_rhs[row, world] += on * (value * qd[world, k])
 
     return SimpleNamespace(module=module, loop_rows=loop_rows)
 
