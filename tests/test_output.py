@@ -173,6 +173,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/arrays/headers.py", "sim/arrays/kernels.py", "sim/importers/child.py", "sim/importers/untrusted.py",
         "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
+        "sim/learn/evaluation.py", "sim/learn/policy_files.py",
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/files.py",
         "examples/payload.py",
         "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",

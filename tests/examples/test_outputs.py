@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import sim
-from examples import golf, resume
-from sim.progress import Progress
+from examples import golf
+from sim.progress import RUNNING, Progress
 
 ROOT = Path(__file__).parents[2]
 # Kills in all, between two that end, constants, and options; tests/examples/killed.py does it as often as wanted.
@@ -70,13 +70,13 @@ def test_a_folder_that_another_process_holds(monkeypatch, tmp_path, capsys):
         monkeypatch.setattr("sys.argv", ["golf", "--device", "cpu", "--no-render", "--out", str(tmp_path)])
         with pytest.raises(SystemExit) as exit_:
             golf.main()
-        message = f"error: {tmp_path}: process {other.pid} is writing its results there; wait for it, or give another"
+        message = f"error: {tmp_path}: process {other.pid} is writing"
         assert str(exit_.value.code).startswith(message)
         other.send_signal(signal.SIGKILL)
-    assert [path.name for path in tmp_path.iterdir()] == [resume.RUNNING], "what the killed process left"
+    assert [path.name for path in tmp_path.iterdir()] == [RUNNING], "what the killed process left"
     another = Progress(tmp_path / "another.npz", {})
     with Progress(tmp_path / "interrupted.npz", {}):
-        assert (tmp_path / resume.RUNNING).read_text() == str(os.getpid())
+        assert (tmp_path / RUNNING).read_text() == str(os.getpid())
         with pytest.raises(sim.ModelError, match=f"process {os.getpid()} is writing"):
             another.__enter__()
     assert list(tmp_path.iterdir()) == []
@@ -85,7 +85,7 @@ def test_a_folder_that_another_process_holds(monkeypatch, tmp_path, capsys):
 def test_a_folder_that_cannot_be_written_to_ends_at_once(monkeypatch, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    (out / resume.RUNNING).mkdir()  # opening it fails, for root as well
+    (out / RUNNING).mkdir()  # opening it fails, for root as well
     monkeypatch.setattr("sys.argv", ["golf", "--device", "cpu", "--no-render", "--out", str(out)])
     with pytest.raises(SystemExit) as exit_:
         golf.main()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, SURFACE_FIELDS, TENDON_FIELDS
+from sim.model.builder.properties import JOINT_FIELDS, OLD_ACTUATOR_FIELDS, SURFACE_FIELDS, TENDON_FIELDS
 from sim.model.specs import DYNAMICS_CODES
 from tests.errors import raises_naming, refuses
 
@@ -50,7 +50,7 @@ def test_every_old_keyword_is_tested():
     assert SURFACE.keys() == SURFACE_FIELDS.keys()
     assert HINGE.keys() | BALL.keys() == JOINT_FIELDS.keys()
     assert TENDON.keys() == TENDON_FIELDS.keys()
-    assert ACTUATOR.keys() == ACTUATOR_FIELDS.keys()
+    assert ACTUATOR.keys() == OLD_ACTUATOR_FIELDS.keys()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -105,8 +105,8 @@ def test_actuators():
     with pytest.warns(DeprecationWarning, match=r"gains=sim\.Gains\(kp=.*activation=sim\.Activation\(kind=") as warned:
         builder.add_actuator("j", "affine", name="old", **ACTUATOR)
     assert [warning.filename for warning in warned] == [__file__]
-    gains = sim.Gains(**fields(ACTUATOR, ACTUATOR_FIELDS, "gains"))
-    activation = sim.Activation(**fields(ACTUATOR, ACTUATOR_FIELDS, "activation"))
+    gains = sim.Gains(**fields(ACTUATOR, OLD_ACTUATOR_FIELDS, "gains"))
+    activation = sim.Activation(**fields(ACTUATOR, OLD_ACTUATOR_FIELDS, "activation"))
     builder.add_actuator("j", "affine", name="new", gains=gains, activation=activation)
     old, new = builder.actuators.values()
     for name, value in ACTUATOR.items():

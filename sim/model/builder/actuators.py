@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
-from sim.model.builder.properties import ACTUATOR_FIELDS, NO_ACTIVATION, NO_GAINS, Activation, DCMotor, Delay, Gains
+from sim.model.builder.properties import NO_ACTIVATION, NO_GAINS, OLD_ACTUATOR_FIELDS, Activation, DCMotor, Delay, Gains
 from sim.model.checks import number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.muscles import Muscle
@@ -18,7 +18,7 @@ from warp_kernels import types as codes
 class Actuators(WorldSpec):
     """Method of :class:`sim.ModelBuilder` for actuators."""
 
-    @deprecated_keywords(ACTUATOR_FIELDS)
+    @deprecated_keywords(OLD_ACTUATOR_FIELDS)
     def add_actuator(
         self,
         joint: str | None = None,

@@ -435,10 +435,13 @@ TENDON_FIELDS = {
     "limit_margin": "limits.margin", "limit_softness": "limits.softness", "stiffness": "spring.stiffness",
     "damping": "spring.damping", "rest_length": "spring.rest",
 }  # fmt: skip
-ACTUATOR_FIELDS = {
+# Keywords of version 0.1, which ``add_actuator`` still takes with a warning, and all fields.
+OLD_ACTUATOR_FIELDS = {
     "kp": "gains.kp", "kd": "gains.kd", "gain": "gains.gain", "offset": "gains.offset",
     "kp_per_input": "gains.kp_per_input", "kd_per_input": "gains.kd_per_input", "dynamics": "activation.kind",
     "time_constant": "activation.time_constant", "act_range": "activation.range", "act_early": "activation.early",
+}  # fmt: skip
+ACTUATOR_FIELDS = OLD_ACTUATOR_FIELDS | {
     "fall_time": "activation.fall_time", "smoothing": "activation.smoothing", "ki": "gains.ki",
     "integral_limit": "activation.integral_limit", "resistance": "activation.resistance",
 }  # fmt: skip
