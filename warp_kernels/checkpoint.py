@@ -121,24 +121,25 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                 q[world, i] = q0[i]
             for i in range(q_low.shape[1]):
                 q_low[world, i] = scalar(0.0)
-            origin_low_words(links, low_start, joint_axis, joint_placement, q_low, world, origin_low)
             for i in range(qd.shape[1]):
                 qd[world, i] = scalar(0.0)
                 tau[world, i] = scalar(0.0)
             for i in range(control.shape[1]):
                 control[world, i] = scalar(0.0)
-            return
-        step = cursor[wp.static(STEP)]
-        row = state_row(step, cursor)
-        part = part_of_records(step, cursor)
-        rows.load_row(table[wp.static(SLOT.q) + part], row, total_worlds, first_world, world, q)
-        rows.load_row(table[wp.static(SLOT.qd) + part], row, total_worlds, first_world, world, qd)
-        rows.load_row(table[wp.static(SLOT.q_low) + part], row, total_worlds, first_world, world, q_low)
+        else:
+            step = cursor[wp.static(STEP)]
+            row = state_row(step, cursor)
+            part = part_of_records(step, cursor)
+            rows.load_row(table[wp.static(SLOT.q) + part], row, total_worlds, first_world, world, q)
+            rows.load_row(table[wp.static(SLOT.qd) + part], row, total_worlds, first_world, world, qd)
+            rows.load_row(table[wp.static(SLOT.q_low) + part], row, total_worlds, first_world, world, q_low)
+            rows.load_row(table[wp.static(SLOT.tau)], step, total_worlds, first_world, world, tau)
+            rows.load_row(table[wp.static(SLOT.control)], step, total_worlds, first_world, world, control)
+            address = table[wp.static(SLOT.kinematic_qd)]
+            prescribed.lead(
+                address, step, total_worlds, first_world, world, dt, kinematic_dof, kinematic_carries, qd, tau
+            )
         origin_low_words(links, low_start, joint_axis, joint_placement, q_low, world, origin_low)
-        rows.load_row(table[wp.static(SLOT.tau)], step, total_worlds, first_world, world, tau)
-        rows.load_row(table[wp.static(SLOT.control)], step, total_worlds, first_world, world, control)
-        address = table[wp.static(SLOT.kinematic_qd)]
-        prescribed.lead(address, step, total_worlds, first_world, world, dt, kinematic_dof, kinematic_carries, qd, tau)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
