@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import sim
-import sim.exporters
 import sim.identify
 import sim.torch
-from sim.usd import write_usd
+from tests.actuators.files import with_forces_read, written_and_read
 from tests.errors import raises_naming, refuses
 from tests.simulation.differences import Case, check
 
@@ -39,9 +38,7 @@ NAMES = ("whole", "now", "linear", "held", "filter", "short", "long")
 
 
 def load(folder: Path, integrator: str = "Euler") -> sim.Model:
-    read = "".join(f'<actuatorfrc name="force of {name}" actuator="{name}"/>' for name in NAMES)
-    text = MJCF.format(integrator=integrator).replace("</mujoco>", f"<sensor>{read}</sensor></mujoco>")
-    (folder / "delays.xml").write_text(text)
+    (folder / "delays.xml").write_text(with_forces_read(MJCF.format(integrator=integrator), NAMES))
     return sim.load(folder / "delays.xml", dtype="float64")
 
 
@@ -154,12 +151,9 @@ def test_worlds_with_their_own_delays_and_linearisation():
 def test_files_keep_delays(tmp_path, suffix):
     model = load(tmp_path)
     path = tmp_path / f"again.{suffix}"
+    again = written_and_read(model, path)
     if suffix == "xml":
-        sim.exporters.write_mjcf(path, model)
         assert path.read_text().count('act="') == 1
-    else:
-        write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=1)
-    again = sim.load(path, dtype="float64")
     np.testing.assert_array_equal(again.delay_samples, model.delay_samples)
     np.testing.assert_allclose(again.parameters["actuator_delay"], model.parameters["actuator_delay"], rtol=1e-12)
 

@@ -10,7 +10,7 @@ import torch
 import sim
 import sim.exporters
 import sim.torch
-from sim.usd import write_usd
+from tests.actuators.files import require_same_actuators, with_forces_read, written_and_read
 from tests.errors import raises_naming, refuses
 from tests.simulation.differences import Case, check
 
@@ -39,9 +39,7 @@ NAMES = ("voltage", "winding", "place", "speed", "torque", "held", "pid", "early
 
 
 def load(folder: Path, integrator: str = "Euler") -> sim.Model:
-    read = "".join(f'<actuatorfrc name="force of {name}" actuator="{name}"/>' for name in NAMES)
-    text = MJCF.format(integrator=integrator).replace("</mujoco>", f"<sensor>{read}</sensor></mujoco>")
-    (folder / "motors.xml").write_text(text)
+    (folder / "motors.xml").write_text(with_forces_read(MJCF.format(integrator=integrator), NAMES))
     return sim.load(folder / "motors.xml", dtype="float64")
 
 
@@ -126,18 +124,7 @@ def test_integral_action_removes_the_error_of_a_servo():
 @pytest.mark.parametrize("suffix", ["usda", "xml"])
 def test_files_keep_motors(tmp_path, suffix):
     model = load(tmp_path)
-    path = tmp_path / f"again.{suffix}"
-    if suffix == "xml":
-        sim.exporters.write_mjcf(path, model)
-    else:
-        write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=1)
-    again = sim.load(path, dtype="float64")
-    assert again.actuator_names == model.actuator_names
-    for name in ("actuator_kind", "actuator_dynamics", "actuator_early"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
-    for name, value in model.parameters.items():
-        if name.startswith("actuator_"):
-            np.testing.assert_allclose(again.parameters[name], value, rtol=1e-12, atol=1e-14, err_msg=name)
+    require_same_actuators(model, written_and_read(model, tmp_path / f"again.{suffix}"))
 
 
 def test_controllers_of_the_plugin_move_as_in_mujoco(tmp_path):

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import sim
-import sim.exporters
 import sim.torch
 from sim.model.muscles import MUSCLE_PARAMETERS
-from sim.usd import write_usd
+from tests.actuators.files import require_same_actuators, with_forces_read, written_and_read
 from tests.errors import raises_naming, refuses
 from tests.simulation.differences import Case, check
 
@@ -40,9 +39,8 @@ MJCF = """<mujoco><option timestep="0.005" integrator="{integrator}"/>
 NAMES = ("flexor", "scaled", "motor", "short", "filtered", "direct")
 
 
-def load(folder: Path, integrator: str = "Euler", sensors: str = "") -> sim.Model:
-    text = MJCF.format(integrator=integrator).replace("</mujoco>", f"{sensors}</mujoco>")
-    (folder / "muscles.xml").write_text(text)
+def load(folder: Path, integrator: str = "Euler") -> sim.Model:
+    (folder / "muscles.xml").write_text(with_forces_read(MJCF.format(integrator=integrator), NAMES))
     return sim.load(folder / "muscles.xml", dtype="float64")
 
 
@@ -54,8 +52,7 @@ def start(seed: int = 3) -> tuple[np.ndarray, ...]:
 
 @pytest.mark.parametrize("integrator", ["Euler", "RK4"])
 def test_motions_and_forces_are_those_of_mujoco(tmp_path, integrator):
-    read = "".join(f'<actuatorfrc name="force of {name}" actuator="{name}"/>' for name in NAMES)
-    model = load(tmp_path, integrator, f"<sensor>{read}</sensor>")
+    model = load(tmp_path, integrator)
     peer = mujoco.MjModel.from_xml_path(str(tmp_path / "muscles.xml"))
     simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
     data = mujoco.MjData(peer)
@@ -120,18 +117,7 @@ def test_linearisation_and_worlds_with_their_own_muscles(tmp_path):
 @pytest.mark.parametrize("suffix", ["usda", "xml"])
 def test_files_keep_muscles(tmp_path, suffix):
     model = load(tmp_path)
-    path = tmp_path / f"again.{suffix}"
-    if suffix == "xml":
-        sim.exporters.write_mjcf(path, model)
-    else:
-        write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=1)
-    again = sim.load(path, dtype="float64")
-    assert again.actuator_names == model.actuator_names
-    for name in ("actuator_kind", "actuator_dynamics", "actuator_early"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
-    for name, value in model.parameters.items():
-        if name.startswith("actuator_"):
-            np.testing.assert_allclose(again.parameters[name], value, rtol=1e-12, atol=1e-14, err_msg=name)
+    require_same_actuators(model, written_and_read(model, tmp_path / f"again.{suffix}"))
 
 
 @pytest.mark.parametrize(
