@@ -159,10 +159,19 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return total
 
     @wp.func
+    def first_dof(loops: Loops, links: Links, n: int):
+        """Return the first degree of freedom of the n-th tree of the loops."""
+        return links.qd_start[links.tree_start[loops.tree[n]]]
+
+    @wp.func
+    def end_dof(loops: Loops, links: Links, n: int):
+        """Return the one after its last."""
+        return links.qd_start[links.tree_start[loops.tree[n] + 1]]
+
+    @wp.func
     def clear_trees(loops: Loops, links: Links, group: int, x: reals):
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 x[k, group] = a.real(zero)
 
     @wp.func
@@ -185,9 +194,9 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Compute x := A^-1 x."""
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            start = links.qd_start[links.tree_start[tree]]
-            system.solve(paths, start, links.qd_start[links.tree_start[tree + 1]], group, lower, upper, diagonal, x)
+            start = first_dof(loops, links, n)
+            end = end_dof(loops, links, n)
+            system.solve(paths, start, end, group, lower, upper, diagonal, x)
 
     @wp.func
     def solve_trees_transposed(
@@ -195,18 +204,16 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Compute x := A'^-1 x."""
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            start = links.qd_start[links.tree_start[tree]]
-            end = links.qd_start[links.tree_start[tree + 1]]
+            start = first_dof(loops, links, n)
+            end = end_dof(loops, links, n)
             system.solve_transposed(paths, start, end, group, lower, upper, diagonal, x)
 
     @wp.func
     def solve_masses(loops: Loops, links: Links, paths: Paths, group: int, factor_l: reals, factor_d: reals, x: reals):
         """Compute x := M^-1 x."""
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            start = links.qd_start[links.tree_start[tree]]
-            end = links.qd_start[links.tree_start[tree + 1]]
+            start = first_dof(loops, links, n)
+            end = end_dof(loops, links, n)
             system.solve_mass(paths, start, end, group, factor_l, factor_d, x)
 
     @wp.func
@@ -302,15 +309,13 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         rows_transposed(loops, links, group, loop_row, loop_impulse, loop_push)
         solve_trees(loops, links, paths, group, kahan_lower, kahan_upper, kahan_diagonal, loop_push)
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 kahan_loss[k, group] = kahan_loss[k, group] - loop_push[k, group]
                 kahan_change[k, group] = kahan_change[k, group] + loop_push[k, group]
         rows_transposed(loops, links, group, loop_row, loop_impulse, loop_push)
         solve_masses(loops, links, paths, group, factor_l, factor_d, loop_push)
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 kahan_loss[k, group] = kahan_loss[k, group] + loop_push[k, group]
                 a.store(qdd, group, k, (one / dt) * (kahan_change[k, group] - loop_push[k, group]))
 
@@ -354,16 +359,14 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         group = wp.tid()
         count = loop_rhs_bar.shape[0]
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            start = links.qd_start[links.tree_start[tree]]
-            end = links.qd_start[links.tree_start[tree + 1]]
+            start = first_dof(loops, links, n)
+            end = end_dof(loops, links, n)
             for k in range(start, end):
                 loop_weight[k, group] = (-one / dt) * a.load_bar(motion_weight, group, k)
             system.multiply_mass(paths, start, end, group, factor_l, factor_d, loop_weight)
         solve_trees_transposed(loops, links, paths, group, kahan_lower, kahan_upper, kahan_diagonal, loop_weight)
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 loop_weight[k, group] = loop_weight[k, group] + (one / dt) * a.load_bar(motion_weight, group, k)
         for row in range(count):
             loop_force[row, group] = row_times(loops, row, group, loop_row, loop_weight)
@@ -371,8 +374,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         rows_transposed(loops, links, group, loop_row, loop_force, kahan_force)
         solve_trees_transposed(loops, links, paths, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_force)
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 w = loop_weight[k, group] - kahan_force[k, group]
                 loop_weight[k, group] = w
                 mass_bar_diagonal[k, group] = mass_bar_diagonal[k, group] - a.mul(w, loop_push[k, group])
@@ -398,8 +400,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         rows_transposed(loops, links, group, loop_row, loop_force, kahan_force)
         solve_masses(loops, links, paths, group, factor_l, factor_d, kahan_force)
         for n in range(loops.tree.shape[0]):
-            tree = loops.tree[n]
-            for k in range(links.qd_start[links.tree_start[tree]], links.qd_start[links.tree_start[tree + 1]]):
+            for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):
                 lost = dt * kahan_force[k, group]
                 if tau_bar.shape[0] > 0:
                     a.add(tau_bar, group, k, -lost)
