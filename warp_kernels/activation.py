@@ -55,8 +55,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         act_rate: [world, state]; control: input of the law of an actuator without a state [world, actuator].
         """
         i, world = wp.tid()
-        lower = common.value_of(actuator_control_lower, world, i)
-        u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+        u = common.held_between(given_control[world, i], actuator_control_lower, actuator_control_upper, world, i)
         at = actuator_state[i]
         if at < 0:
             control[world, i] = u
@@ -95,9 +94,8 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         if actuator_dynamics[i] == EXACT_FILTER or actuator_dynamics[i] == CURRENT:
             constant = lag(actuator_time_constant, world, i)
             time = constant * (one - wp.exp(-dt / constant))
-        lower = common.value_of(actuator_act_lower, world, i)
         after = act[world, at] + time * act_rate[world, at]
-        after = common.held_within(after, lower, common.value_of(actuator_act_upper, world, i))
+        after = common.held_between(after, actuator_act_lower, actuator_act_upper, world, i)
         act_next[world, at] = after
         if actuator_dynamics[i] == PID:
             return  # its input is not the state

@@ -84,8 +84,7 @@ def motor_kernels(scalar: Any) -> SimpleNamespace:
         """Compute the rates of currents [world, state]."""
         i, world = wp.tid()
         if actuator_dynamics[i] == CURRENT:
-            lower = common.value_of(actuator_control_lower, world, i)
-            u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+            u = common.held_between(given_control[world, i], actuator_control_lower, actuator_control_upper, world, i)
             induced = common.value_of(actuator_gain, world, i) * common.value_of(actuator_gear, world, i)
             induced *= qd[world, actuator_dof[i]]
             at = actuator_state[i]
@@ -115,8 +114,7 @@ def motor_kernels(scalar: Any) -> SimpleNamespace:
         """Compute the rates of integrals [world, state]: the position error, unless it would leave the limit."""
         i, world = wp.tid()
         if actuator_dynamics[i] == PID:
-            lower = common.value_of(actuator_control_lower, world, i)
-            u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+            u = common.held_between(given_control[world, i], actuator_control_lower, actuator_control_upper, world, i)
             error = u - common.value_of(actuator_gear, world, i) * q[world, dof_q[actuator_dof[i]]]
             at = actuator_state[i]
             most = common.value_of(actuator_integral_limit, world, i)
@@ -150,14 +148,12 @@ def motor_kernels(scalar: Any) -> SimpleNamespace:
         """Compute the inputs of servos with integral action."""
         i, world = wp.tid()
         if actuator_dynamics[i] == PID:
-            lower = common.value_of(actuator_control_lower, world, i)
-            u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+            u = common.held_between(given_control[world, i], actuator_control_lower, actuator_control_upper, world, i)
             at = actuator_state[i]
             integral = act[world, at]
             if actuator_early[i] == 1:
-                least_act = common.value_of(actuator_act_lower, world, i)
-                most_act = common.value_of(actuator_act_upper, world, i)
-                integral = common.held_within(integral + dt * act_rate[world, at], least_act, most_act)
+                integral += dt * act_rate[world, at]
+                integral = common.held_between(integral, actuator_act_lower, actuator_act_upper, world, i)
             share = common.value_of(actuator_ki, world, i) / wp.max(common.value_of(actuator_kp, world, i), least)
             control[world, i] = u + share * integral
 

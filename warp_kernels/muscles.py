@@ -180,8 +180,7 @@ def muscle_kernels(scalar: Any) -> SimpleNamespace:
         """Compute the rates of muscle activations [world, state]."""
         i, world = wp.tid()
         if actuator_dynamics[i] == MUSCLE_FILTER:
-            lower = common.value_of(actuator_control_lower, world, i)
-            u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+            u = common.held_between(given_control[world, i], actuator_control_lower, actuator_control_upper, world, i)
             rise = common.value_of(actuator_time_constant, world, i)
             fall = common.value_of(actuator_fall_time, world, i)
             at = actuator_state[i]

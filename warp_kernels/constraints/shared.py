@@ -128,6 +128,13 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
+    def held_between(
+        x: scalar, lower: wp.array2d(dtype=scalar), upper: wp.array2d(dtype=scalar), world: int, item: int
+    ):
+        """Clamp x to the bounds of an item, parameters [1 or world, item]."""
+        return held_within(x, value_of(lower, world, item), value_of(upper, world, item))
+
+    @wp.func
     def recovery(options: Options, world: int):
         """Return the time for removing an error."""
         time = options.dt
@@ -222,6 +229,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         held_within=held_within,
+        held_between=held_between,
         recovery=recovery,
         side_sign=side_sign,
         sizes=sizes,

@@ -46,8 +46,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def held_input(control: wp.array2d(dtype=scalar), gains: Gains, world: int, i: int):
         """Clamp the input to its range."""
-        lower = common.value_of(gains.control_lower, world, i)
-        return common.held_within(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+        return common.held_between(control[world, i], gains.control_lower, gains.control_upper, world, i)
 
     @wp.func
     def add_input_bar(
