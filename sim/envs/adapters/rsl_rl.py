@@ -6,8 +6,8 @@ import torch
 from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
+from sim.envs.adapters import require_same_step
 from sim.envs.vector_env import VectorEnv
-from sim.errors import ModelError
 
 
 class RslRlVecEnv(VecEnv):
@@ -35,8 +35,7 @@ class RslRlVecEnv(VecEnv):
     """
 
     def __init__(self, env: VectorEnv):
-        if env.autoreset_mode != "same_step":
-            raise ModelError(f'rsl_rl needs autoreset_mode="same_step"; it is "{env.autoreset_mode}"')
+        require_same_step("rsl_rl", env)
         self.env = env
         self.num_envs, self.num_actions, self.device = env.num_envs, env.num_actions, env.device
         self.max_episode_length = env.max_episode_length

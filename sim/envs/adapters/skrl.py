@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from skrl.envs.wrappers.torch import Wrapper
 
+from sim.envs.adapters import require_same_step
 from sim.envs.vector_env import VectorEnv
-from sim.errors import ModelError
 
 
 class SkrlEnv(Wrapper):
@@ -36,8 +36,7 @@ class SkrlEnv(Wrapper):
     """
 
     def __init__(self, env: VectorEnv):
-        if env.autoreset_mode != "same_step":
-            raise ModelError(f'skrl needs autoreset_mode="same_step"; it is "{env.autoreset_mode}"')
+        require_same_step("skrl", env)
         super().__init__(env)
         self._observation: Any = None
 

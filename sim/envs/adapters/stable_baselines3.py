@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.vec_env import VecEnv
 
+from sim.envs.adapters import require_same_step
 from sim.envs.vector_env import VectorEnv
 from sim.errors import ModelError
 
@@ -34,8 +35,7 @@ class StableBaselines3VecEnv(VecEnv):
     """
 
     def __init__(self, env: VectorEnv):
-        if env.autoreset_mode != "same_step":
-            raise ModelError(f'Stable-Baselines3 needs autoreset_mode="same_step"; it is "{env.autoreset_mode}"')
+        require_same_step("Stable-Baselines3", env)
         self.env = env
         self.render_mode = "rgb_array"
         low, high = (bound.cpu().numpy().astype(np.float32) for bound in (env.action_low, env.action_high))
