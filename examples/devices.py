@@ -2,8 +2,8 @@
 
 The belt is a box that doesn't move, with a surface that does. It takes the parcel to a stop. A suction cup on two led
 axes comes down, holds the parcel by a weld that is switched on where they are, and sets it on a turntable, which takes
-it along. Beside them a top precesses. All of it is one scene, simulated by the midpoint integrator, and printed with
-the closed forms that there are.
+it along. Beside them a top precesses. All of it is one scene, simulated by the midpoint integrator. What it prints
+stands beside a closed form, if there is one.
 
     python -m examples.devices
     python -m examples.devices --out out/mine

@@ -91,7 +91,7 @@ def run(given: argparse.Namespace) -> int:
         write_animation(written[-1], task.model(), found.q, task.step_dt, device=given.device)
     print(f"wrote {', '.join(map(str, written))}")
     if not importlib.util.find_spec("tensorboard"):
-        print("TensorBoard isn't installed, so that there are no files for it: pip install 'backswing[learn]'")
+        print("no files for TensorBoard: it isn't installed; pip install 'backswing[learn]'")
     return 0
 
 

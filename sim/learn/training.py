@@ -29,8 +29,8 @@ class Training:
 
     Attributes:
         policy: the trained policy.
-        figures: values by name, one for each iteration; NaN where there is none. Rewards and ends that have names in
-            the task are among them, see :meth:`Learner.log_figures`.
+        figures: values by name, one for each iteration; NaN for an iteration without one. They include the
+            task's named rewards and ends, see :meth:`Learner.log_figures`.
         steps: environment steps up to each iteration.
         seconds: time up to each iteration.
         evaluation: episodes of the trained policy, if it was evaluated.

@@ -282,7 +282,7 @@ def test_terms_and_failures_are_logged_by_name():
 
 
 def test_groups_and_noise_are_those_of_the_step():
-    """Where no episode begins, the next observation is the last one: noise isn't drawn twice."""
+    """If no episode begins, a step's observation is also the next one: noise is drawn once."""
     env = pressed()
     assert env.observation_groups == {"policy": (13,), "critic": (14,), "queue": (DELAY, 2)}
     assert env.num_observations == 13

@@ -37,7 +37,7 @@ class FixedStarts(Pendulum):
 
 
 def trained(worlds: int) -> dict[str, torch.Tensor]:
-    """What a policy is after some updates, with next to no noise in its actions."""
+    """The policy after some updates, with next to no noise in its actions."""
     env = VectorEnv(FixedStarts(1, substeps=1), worlds, device="cpu", differentiable=True, threads=1)
     learner = Apg(env, ApgSettings(5e-3, 1e-9), UPDATES)
     for _ in range(UPDATES):
@@ -46,7 +46,7 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
 
 
 def trained_together(algorithm: str) -> dict[str, torch.Tensor]:
-    """What a policy is after some iterations of an algorithm whose noise differs between processes."""
+    """The policy after some iterations of an algorithm whose noise differs between processes."""
     chosen = {"ppo": {"horizon": 8}, "sac": {"steps": 8, "random_steps": 16, "batch": 8, "updates": 1}}[algorithm]
     task = FixedStarts(1, substeps=1)
     learner = make_learner(task, algorithm, iterations=2, device="cpu", threads=1, envs=2, **chosen)

@@ -128,7 +128,7 @@ def test_rosbag_without_some_joints(tmp_path):
 
 
 def test_columns_by_joint_and_gaps(moving, tmp_path):
-    """What nobody measured is NaN, in files as in logs; each method says what it needs."""
+    """Values that nobody measured are NaN, in files and in logs; each method says what it needs."""
     columns = table(moving)
     text = write_csv(tmp_path / "log.csv", columns).read_text().splitlines()
     fields = text[4].split(",")

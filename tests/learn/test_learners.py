@@ -198,7 +198,7 @@ def test_a_restored_training_goes_on_bit_for_bit(name):
 
 
 def test_stored_derivatives_are_those_of_the_simulated_step():
-    """Where the policy's action is the stored one; episodes that have ended are among them."""
+    """They agree if the policy's action is the stored one, also in episodes that have ended."""
     env = sim.envs.make("Pendulum-2", 4, device="cpu", noise=0.3, substeps=2, dtype="float64")
     env.task.max_episode_length = 7
     settings = SacSettings("jacobian", steps=20, batch=64, random_steps=1000, discount=0.9)

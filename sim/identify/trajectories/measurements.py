@@ -35,7 +35,7 @@ def noise_deviations(model: Model, noise: Mapping[str, Any]) -> dict[str, np.nda
 
 
 def input_deviations(model: Model, log: Log, inputs: Sequence[str], noise: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the standard deviation of each entry of the inputs that there are, zero by default [n]."""
+    """Return the standard deviation of each entry of the model's inputs, zero by default [n]."""
     log.require(*(name for name in INPUTS if name in noise))
     return np.concatenate([noise.get(name, np.zeros(channel_width(model, name))) for name in inputs] or [np.zeros(0)])
 

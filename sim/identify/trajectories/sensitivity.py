@@ -157,7 +157,7 @@ class Simulators:
         self, x: torch.Tensor, motion: Motion, inputs: Inputs, of_inputs: bool = False
     ) -> tuple[torch.Tensor, ...]:
         """Return derivatives of states in the previous ones [rows - 1, worlds, nx, nx], in free numbers [..., nx, p],
-        and, if wanted, in the inputs that there are, joint forces first [..., nx, n].
+        and, if ``of_inputs``, in the motion's inputs, joint forces first [..., nx, n].
         """
         rows, worlds = motion.q.shape[0] - 1, motion.q.shape[1]
         states = [each[:-1].flatten(0, 1) for each in motion.states]

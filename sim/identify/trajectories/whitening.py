@@ -1,8 +1,9 @@
 """Residuals of motions whose inputs are noisy, made independent of each other by a Kalman filter.
 
 An input's error moves the state of all later rows, so that residuals of a simulation from the measured inputs are
-correlated, and larger than the noise of the measurements. The filter predicts them from those before; what is left, the
-innovations, are independent and of unit variance (Kailath 1968). It is linear, so that it acts on derivatives too.
+correlated, and larger than the noise of the measurements. The filter predicts each residual from the previous ones. Its
+errors, the innovations, are independent and of unit variance (Kailath 1968). The filter is linear and acts on
+derivatives too.
 """
 
 import torch
