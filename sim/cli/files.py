@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sim.dynamics.kinematics import forward_kinematics
+from sim.dynamics.lowest_points import lowest_points
 from sim.importers.formats import ModelBuilder, format_of
 from sim.importers.load import load
 from sim.importers.load import read_file as read_into_builder
 from sim.importers.transaction import named_file
 from sim.model.checks import free_name
-from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.model import Geometry, Model
-from sim.model.poses import compose
+from sim.model.model import Model
 
 
 class UsageError(Exception):
@@ -131,8 +129,8 @@ def _standing_height(given: argparse.Namespace, options: dict[str, Any]) -> floa
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # issued again by the final read
-        lowest = lowest_point(read_into_builder(given.file, **{**options, "visual": False}).finalize("float64"))
-    return float(given.ground) - (lowest or 0.0)
+        model = read_into_builder(given.file, **{**options, "visual": False}).finalize("float64")
+    return float(given.ground) - min(lowest_points(model).values(), default=0.0)
 
 
 def is_urdf(file: Path) -> bool:
@@ -167,28 +165,3 @@ def check_output(path: Path, suffixes: Sequence[str]) -> str:
     if not path.parent.is_dir():
         raise UsageError(f"{path}: the folder {path.parent} doesn't exist; create it")
     return suffix
-
-
-def lowest_point(model: Model) -> float | None:
-    """Return the height of the lowest point of all moving colliding geometries at the initial coordinates [m].
-
-    Return None without such geometries.
-    """
-    feet = [geometry for geometry in model.geometries if geometry.collides and not model.is_static(geometry)]
-    if not feet:
-        return None
-    poses = forward_kinematics(model, model.q0[None]).numpy()[0].astype(np.float64)
-    return min(_lowest(geometry, compose(poses[geometry.link], geometry.placement)) for geometry in feet)
-
-
-def _lowest(geometry: Geometry, pose: np.ndarray) -> float:
-    """Return the height of the lowest point of a shape at a pose [m], from its support function."""
-    x, y, z, w = pose[3:]
-    up = np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
-    support = GEOMETRY_TYPES[geometry.type].support
-    if support is not None:
-        farthest = support(geometry.size, up)
-    else:
-        assert geometry.mesh is not None
-        farthest = -((geometry.mesh.vertices * geometry.size) @ up).min()
-    return float(pose[2] - farthest)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sim.envs import TASKS, Task, VectorEnv, make_task
+from sim.envs import Task, VectorEnv, make_task
 from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.apg import Apg, ApgSettings
@@ -44,14 +44,20 @@ ALGORITHMS = {
 
 # Settings of tasks that need other values than the defaults. Robots that walk need many environments with different
 # contacts, and clipped adjoints; with more noise than this they fall before they learn. A hopper has to leave its
-# standing pose, which takes more noise, a wider bound and a longer horizon.
-WALKING: dict[str, float] = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
+# standing pose, which takes more noise, a wider bound and a longer horizon. Robots that follow velocities learn
+# faster with near rewards, and if an update may change the policy more.
+WALKING: dict[str, Any] = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
 HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
-PRESETS: dict[tuple[str, str], dict[str, float]] = {
+FOLLOWING = {
+    "envs": 512, "horizon": 24, "discount": 0.97, "trace": 0.9, "divergence": 0.04, "hidden": (128, 128),
+    "value_hidden": (128, 128),
+}  # fmt: skip
+PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper"): HOPPING,
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
     **{("shac", robot): WALKING for robot in ("Ant", "AntPaper", "HalfCheetah", "Humanoid")},
+    ("ppo", "VelocityTask"): FOLLOWING,
 }
 
 
@@ -151,10 +157,12 @@ def make_learner(
     return kind.learner(env, kind.settings(**options), iterations, seed)
 
 
-def _preset(task: Task, algorithm: str) -> dict[str, float]:
-    """Return settings for a task that differ from an algorithm's defaults."""
-    name = type(task).__name__
-    if TASKS.get(name) is not type(task):
-        return {}
+def _preset(task: Task, algorithm: str) -> dict[str, Any]:
+    """Return settings for a task that differ from an algorithm's defaults: those of its class or of a base class."""
     soft = " mujoco" if isinstance(task.contact(), MujocoContact) else ""
-    return PRESETS.get((algorithm, f"{name}{soft}"), PRESETS.get((algorithm, name), {}))
+    for kind in type(task).__mro__:
+        if kind.__module__.startswith("sim.envs."):
+            for name in (f"{kind.__name__}{soft}", kind.__name__):
+                if (algorithm, name) in PRESETS:
+                    return PRESETS[algorithm, name]
+    return {}

@@ -29,6 +29,7 @@ class Terrain:
         boxes: centre and half extents of axis-aligned boxes that stand on that ground [boxes, 6], m.
         origins: start positions of robots, on the ground in the middle of each tile [levels, kinds, 3], m. Levels run
             along x, kinds along y.
+        size: length of a tile's sides [m].
 
     Example:
         >>> import sim
@@ -43,6 +44,7 @@ class Terrain:
     spacing: float
     boxes: np.ndarray
     origins: np.ndarray
+    size: float = 8.0
 
     @deprecated_keywords(SURFACE_FIELDS)
     def add_to(
@@ -160,7 +162,7 @@ def generate(
             heights[row : row + cells + 1, first : first + cells + 1] = tile.heights
             boxes.append(tile.boxes + np.array([x, y, 0.0, 0.0, 0.0, 0.0]))
             origins[level, column] = x, y, tile.height
-    return Terrain(heights, float(spacing), np.concatenate(boxes), origins)
+    return Terrain(heights, float(spacing), np.concatenate(boxes), origins, float(size))
 
 
 def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, border: float, seed: int) -> None:

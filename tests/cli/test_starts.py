@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.quadruped import QUADRUPED_URDF
-from sim.cli.files import lowest_point
 from sim.cli.main import main
+from sim.dynamics.lowest_points import lowest_points
 
 QUADRUPED = str(QUADRUPED_URDF)
 
@@ -81,7 +81,7 @@ def test_the_lowest_point_of_a_shape(shape, seed):
     at = rng.normal(size=3)
     turn = Rotation.random(random_state=seed)
     builder.add_geometry("body", shape, size=given, position=at, orientation=turn.as_quat(), **mesh)
-    found = lowest_point(builder.finalize("float64"))
+    (found,) = lowest_points(builder.finalize("float64")).values()
     world = Rotation.from_quat(pose[3:]).apply(turn.apply(points) + at) + pose[:3]
     assert found == pytest.approx(world[:, 2].min(), abs=2e-4)
     assert found <= world[:, 2].min() + 1e-12

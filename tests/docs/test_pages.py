@@ -125,6 +125,19 @@ def test_terrain(monkeypatch, tmp_path) -> None:
     assert (tmp_path / "terrain.png").stat().st_size > 10_000
 
 
+def test_locomotion(monkeypatch, tmp_path) -> None:
+    names = run("locomotion.md", tmp_path, monkeypatch)
+    observation, env, action = (names[name] for name in ("observation", "env", "action"))
+    assert observation["policy"].shape == (8, 45 + 36)
+    assert bool((action.grad.norm(dim=1) > 0.0).all())
+    held = env.task.begin(sim.envs.NewEpisodes(torch.arange(2), torch.Generator())).act
+    torch.testing.assert_close(
+        held, env.task.inputs(env.state, torch.zeros(8, 12))["control"][:2].repeat_interleave(4, 1)
+    )
+    delays = env.state.parameters["actuator_delay"]
+    assert 0.0 <= delays.min() < delays.max() <= 0.02
+
+
 def test_viewer(monkeypatch, tmp_path) -> None:
     """Its programs show a motion with contact forces, the four worlds of a search, and arrows at all links."""
     viewers = pytest.importorskip("sim.viewer")

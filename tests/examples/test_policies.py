@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import sim.envs
-from examples.rl import apg, sac, shac, transfer
-from sim.learn import Policy, evaluate, load_policy, load_task
+from examples.rl import apg, sac, shac, transfer, walk
+from sim.learn import Policy, evaluate, load_policy, load_task, save_policy
 from sim.learn.learner import stored
 
 
@@ -100,3 +100,41 @@ def test_numbers_that_cannot_work_end_at_once(module, options, tmp_path, monkeyp
         assert f"--{name} {float(value):g}:" in said.replace(".0:", ":")
         assert message in said
     assert not any(tmp_path.iterdir())
+
+
+def standing_policy() -> Policy:
+    """A policy of the quadruped whose actions are zero."""
+    policy = Policy(48, -torch.ones(12), torch.ones(12))
+    with torch.no_grad():
+        for value in policy.mean.parameters():
+            value.zero_()
+    return policy
+
+
+def test_robots_that_stand_miss_the_commanded_velocity_here_and_in_mujoco():
+    task = sim.envs.make_task("QuadrupedVelocity")
+    commands = torch.tensor([[[0.3, 0.4, 0.0], [0.0, 0.0, 0.5]]])
+    for engine in (walk.here(task), walk.in_mujoco(task)):
+        found = walk.follow(standing_policy(), task, commands, engine, 1.5)
+        assert found.falls == 0
+        assert found.speed_error == pytest.approx(0.25, abs=0.01)
+        assert found.mean_speed_error == pytest.approx(0.25, abs=0.01)
+        assert found.turn_error == pytest.approx(0.25, abs=0.01)
+        assert found.q.shape == (75, 2, 19)
+        assert 0.28 < found.q[-1, 0, 2] < task.robot.height
+
+
+def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(walk, "COMMANDS", 3)
+    monkeypatch.setattr(walk, "SECONDS", 1.2)
+    monkeypatch.setattr(walk, "TOUR", ((0.0, 0.0, 0.0),))
+    monkeypatch.setattr(walk, "TOUR_SECONDS", 1.06)
+    save_policy(tmp_path / "policy.pt", standing_policy(), "QuadrupedVelocity", {})
+    monkeypatch.setattr(sys, "argv", ["walk", str(tmp_path / "policy.pt"), "--size", "64", "48"])
+    walk.main()
+    said = capsys.readouterr().out
+    assert said.count("0 of 3 fell") == 2
+    assert (tmp_path / "walk.gif").is_file()
+    save_policy(tmp_path / "policy.pt", standing_policy(), "Ant", {})
+    with pytest.raises(SystemExit, match="'Ant' follows no velocities"):
+        walk.main()

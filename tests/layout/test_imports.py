@@ -30,7 +30,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "importers": ("usd",),
     "exporters": ("importers",),
     "torch": ("diagnostics", "rays", "distances", "exporters"),
-    "envs": ("torch",),
+    "envs": ("torch", "terrain"),
     "learn": ("envs", "progress"),
     "identify": ("torch",),
     "optimise": ("torch",),

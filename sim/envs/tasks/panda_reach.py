@@ -1,18 +1,19 @@
 """PandaReach: move a Panda's hand to a target pose, with velocity actions and operational-space control."""
 
 import warnings
-from importlib import metadata
 from pathlib import Path
 
 import torch
 
 from sim.envs.state import TaskState
 from sim.envs.task import DTYPES, Task
-from sim.errors import ModelError, URDFWarning
+from sim.envs.tasks.files import example_robot
+from sim.errors import URDFWarning
 from sim.importers.load import load
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot
 
+PANDA = "panda_description/urdf/panda.urdf"
 HAND = "panda_hand_tcp"
 HOME = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785, 0.02, 0.02)  # seven joints of the arm, two fingers [rad, m]
 ARM = 7
@@ -20,15 +21,6 @@ VELOCITY, RATE = 0.5, 1.5  # of an action of 1 [m/s, rad/s]
 GAIN = 20.0  # of the error in velocity [1/s]
 STIFFNESS, DAMPING = 10.0, 6.0  # of the null-space motion, towards HOME [1/s^2, 1/s]
 REGULARISATION = 1e-4  # lower bound on the operational-space inverse inertia near singularities [1/kg]
-
-
-def panda_file() -> Path:
-    """Return the path of the Panda in the package example-robot-data. Raises ModelError if it isn't installed."""
-    try:
-        files = metadata.files("example-robot-data") or []
-    except metadata.PackageNotFoundError:
-        raise ModelError("the Panda's file comes with example-robot-data; pip install example-robot-data") from None
-    return next(Path(str(file.locate())) for file in files if file.match("panda_description/urdf/panda.urdf"))
 
 
 class PandaReach(Task):
@@ -51,7 +43,7 @@ class PandaReach(Task):
         super().__init__(dtype)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", URDFWarning)  # limits of a safety controller
-            self._model = load(panda_file() if file is None else file, dtype=dtype, collision=False)
+            self._model = load(example_robot(PANDA) if file is None else file, dtype=dtype, collision=False)
         self._robot = Robot(self._model, device="cpu")
 
     def model(self) -> Model:

@@ -1,0 +1,38 @@
+"""Heights of the lowest points of geometries, for robots that should stand on the ground."""
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.dynamics.kinematics import forward_kinematics
+from sim.model.geometry_types import GEOMETRY_TYPES
+from sim.model.model import Geometry, Model
+from sim.model.poses import compose
+
+
+def lowest_points(model: Model, q: npt.ArrayLike | None = None) -> dict[str, float]:
+    """Return the heights of the lowest points of all moving colliding geometries, by name [m].
+
+    Args:
+        model: the model.
+        q: coordinates [nq]. Default: the initial ones.
+    """
+    chosen = np.asarray(model.q0 if q is None else q)
+    poses = forward_kinematics(model, chosen[None]).numpy()[0].astype(np.float64)
+    return {
+        geometry.name: _lowest(geometry, compose(poses[geometry.link], geometry.placement))
+        for geometry in model.geometries
+        if geometry.collides and not model.is_static(geometry)
+    }
+
+
+def _lowest(geometry: Geometry, pose: np.ndarray) -> float:
+    """Return the height of the lowest point of a shape at a pose [m], from its support function."""
+    x, y, z, w = pose[3:]
+    up = np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
+    support = GEOMETRY_TYPES[geometry.type].support
+    if support is not None:
+        farthest = support(geometry.size, up)
+    else:
+        assert geometry.mesh is not None
+        farthest = -((geometry.mesh.vertices * geometry.size) @ up).min()
+    return float(pose[2] - farthest)

@@ -1,0 +1,200 @@
+"""Legged robots on their ground: from a file to a model with servos, a standing pose and feet."""
+
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.dynamics.lowest_points import lowest_points
+from sim.errors import ModelError, URDFWarning
+from sim.importers.formats import ModelBuilder, format_of
+from sim.importers.load import read_file
+from sim.model.builder.properties import Delay, Gains, Surface
+from sim.model.model import Model
+from sim.model.specs import ACTUATOR_CODES
+from sim.terrain import Terrain
+from warp_kernels import types as codes
+
+TOUCHING = 0.01  # height above the lowest point of a standing robot up to which a geometry belongs to a foot [m]
+ByJoint = float | Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LeggedRobot:
+    """Legged robot on its ground.
+
+    Attributes:
+        model: model of robot and ground. The robot's free joint comes first, and each actuator is a servo of a joint.
+        q: coordinates of the standing robot at the origin [nq]; its feet touch z = 0.
+        base: name of the link with the free joint, whose x axis points ahead.
+        feet: names of the geometries of each foot.
+        terrain: the ground; None for a plane at z = 0 or that of the file.
+
+    Raises:
+        ModelError: for a model whose first joint isn't free, and feet that it doesn't have.
+
+    Example:
+        >>> import sim.envs
+        >>> robot = sim.envs.legged_robot(
+        ...     "scenes/robots/quadruped.urdf", {".*thigh.*": 0.8, ".*calf.*": -1.6}, kp=60.0, kd=2.0
+        ... )
+        >>> robot.base, robot.feet[0], round(float(robot.height), 3)
+        ('trunk', ('fl_foot/collision_0',), 0.317)
+    """
+
+    model: Model
+    q: np.ndarray
+    base: str
+    feet: tuple[tuple[str, ...], ...]
+    terrain: Terrain | None = None
+
+    def __post_init__(self) -> None:
+        model = self.model
+        if model.num_links == 0 or model.joint_type[0] != codes.FREE or model.nq != model.nv + 1:
+            raise ModelError(
+                f"{model!r} isn't a legged robot: its first joint must be free, and the others must have one "
+                "coordinate each; read a URDF with floating_base=True"
+            )
+        for name in (name for foot in self.feet for name in foot):
+            model.geometry(name)
+
+    @property
+    def height(self) -> float:
+        """Height of the base of the standing robot above the ground [m]."""
+        return float(self.q[2])
+
+    @property
+    def joints(self) -> list[str]:
+        """Names of the joints after the free one, in the order of their coordinates ``q[7:]``."""
+        return [self.model.joint_names[self.model.dof_link[dof]] for dof in range(6, self.model.nv)]
+
+    @property
+    def servos(self) -> np.ndarray:
+        """Index of each actuator's joint in :attr:`joints` [nu]."""
+        return np.asarray(self.model.actuator_dof) - 6
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Names of the robot's links."""
+        return self.model.link_names
+
+
+def legged_robot(
+    file: str | os.PathLike[str],
+    stand: Mapping[str, float],
+    *,
+    kp: ByJoint | None = None,
+    kd: ByJoint = 0.0,
+    feet: Sequence[Sequence[str]] | None = None,
+    terrain: Terrain | None = None,
+    friction: float = 1.0,
+    delay: Delay | None = None,
+    dtype: str = "float32",
+    **options: Any,
+) -> LeggedRobot:
+    """Read a legged robot, give its joints servos, and stand it on the ground.
+
+    Joints are chosen by regular expressions that match whole names; of several that match the first counts.
+
+    Args:
+        file: the robot, in any format of :func:`sim.load`; the base of a URDF is free.
+        stand: angles of the standing robot, by joint [rad]. Default: the file's initial coordinates.
+        kp: position gains of the servos that a file without actuators gets, one for all or by joint [N m/rad].
+        kd: velocity gains, likewise [N m s/rad].
+        feet: names of the geometries of each foot. Default: the geometries that touch the ground when the robot stands,
+            one foot for each link.
+        terrain: the ground. Default: that of the file, or a plane.
+        friction: friction of the ground, which multiplies that of the feet.
+        delay: delay of the servos that are added.
+        dtype: "float32" or "float64".
+        **options: options of :func:`sim.load` for the format, such as ``self_collision=False`` of a URDF.
+
+    Raises:
+        ModelError: for a file with other actuators than servos, or with none if ``kp`` isn't given, for expressions
+            that match no joint, and as :class:`LeggedRobot`.
+        ImportFileError: if the file can't be read.
+
+    Example:
+        >>> import sim.envs
+        >>> robot = sim.envs.legged_robot(
+        ...     "scenes/robots/quadruped.urdf", {".*thigh.*": 0.8, ".*calf.*": -1.6}, kp=60.0, kd=2.0
+        ... )
+        >>> robot.model
+        Model(quadruped: 13 links in 1 tree, nq 19, nv 18, nu 12, 35 geometries, float32)
+    """
+    free = {"floating_base": True} if format_of(file) == "urdf" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", URDFWarning)  # rotors behind fixed joints, limits of safety controllers
+        builder = read_file(file, **{**free, **options})
+    _add_servos(builder, os.fspath(file), kp, kd, delay)
+    _add_ground(builder, terrain, friction)
+    model = builder.finalize(dtype)
+    q = model.q0.copy()
+    trial = LeggedRobot(model, q, model.link_names[0] if model.num_links else "", ())
+    angles = by_joint("stand", stand, trial.joints)
+    q[7:] = [angles.get(name, given) for name, given in zip(trial.joints, q[7:], strict=True)]
+    q[:3] = 0.0
+    heights = lowest_points(model, q)
+    if not heights:
+        raise ModelError(f"{os.fspath(file)}: the robot has no geometry that collides, so that it can't stand")
+    q[2] = -min(heights.values())
+    found = _feet(model, heights) if feet is None else tuple(tuple(foot) for foot in feet)
+    return LeggedRobot(model, q, trial.base, found, terrain)
+
+
+def by_joint(where: str, given: ByJoint, joints: Sequence[str]) -> dict[str, float]:
+    """Return the number of each joint that has one, from one for all or from regular expressions.
+
+    Raises:
+        ModelError: for an expression that matches no joint.
+    """
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(joints, float(given))
+    for expression in given:
+        if not any(re.fullmatch(expression, name) for name in joints):
+            raise ModelError(f"{where}: '{expression}' matches none of the joints {', '.join(joints)}")
+    found: dict[str, float] = {}
+    for name in joints:
+        for expression, value in given.items():
+            if re.fullmatch(expression, name):
+                found[name] = float(value)
+                break
+    return found
+
+
+def _add_servos(builder: ModelBuilder, file: str, kp: ByJoint | None, kd: ByJoint, delay: Delay | None) -> None:
+    """Add a servo for each joint with a gain, or check the actuators that the file has."""
+    kinds = {ACTUATOR_CODES["position"], ACTUATOR_CODES["affine"]}
+    for name, each in builder.actuators.items():
+        if each.kind not in kinds or each.joint is None:
+            raise ModelError(f"{file}: the actuator '{name}' isn't a servo of a joint; make it a position actuator")
+    if builder.actuators:
+        return
+    if kp is None:
+        raise ModelError(f"{file}: the joints have no servos; give their gains kp and kd")
+    names = [name for name, joint in builder.joints.items() if joint.type in (codes.REVOLUTE, codes.PRISMATIC)]
+    damping = by_joint("kd", kd, names)
+    for name, gain in by_joint("kp", kp, names).items():
+        builder.add_actuator(name, "position", gains=Gains(kp=gain, kd=damping.get(name, 0.0)), delay=delay)
+
+
+def _add_ground(builder: ModelBuilder, terrain: Terrain | None, friction: float) -> None:
+    """Add the terrain, or a plane unless the file has static geometries."""
+    surface = Surface(friction=friction)
+    if terrain is not None:
+        terrain.add_to(builder, surface=surface)
+    elif not any(each.link == "world" and each.geometry.collides for each in builder.geometries.values()):
+        builder.add_ground(surface=surface)
+
+
+def _feet(model: Model, heights: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
+    """Return the geometries that touch the ground, those of a link together."""
+    feet: dict[int, list[str]] = {}
+    for name, height in heights.items():
+        if height < min(heights.values()) + TOUCHING:
+            feet.setdefault(model.geometries[model.geometry(name)].link, []).append(name)
+    return tuple(tuple(foot) for foot in feet.values())

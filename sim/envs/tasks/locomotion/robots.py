@@ -1,0 +1,60 @@
+"""Velocity commands for the bundled quadruped, Unitree's Go2 and G1."""
+
+from pathlib import Path
+
+from sim.envs.tasks.files import BUNDLED, example_robot
+from sim.envs.tasks.locomotion.legged_robot import legged_robot
+from sim.envs.tasks.locomotion.velocity import VelocityTask
+from sim.terrain import Terrain
+
+
+class QuadrupedVelocity(VelocityTask):
+    """The bundled quadruped.
+
+    Args:
+        terrain: the ground. Default: a plane.
+        dtype: "float32" or "float64".
+    """
+
+    def __init__(self, terrain: Terrain | None = None, dtype: str = "float32"):
+        stand = {".*thigh.*": 0.8, ".*calf.*": -1.6}
+        super().__init__(legged_robot(BUNDLED / "quadruped.urdf", stand, kp=60.0, kd=2.0, terrain=terrain, dtype=dtype))
+
+
+class Go2Velocity(VelocityTask):
+    """Unitree's Go2, from example-robot-data.
+
+    Args:
+        file: file of the robot. Default: that of example-robot-data.
+        terrain: the ground. Default: a plane.
+        dtype: "float32" or "float64".
+    """
+
+    def __init__(self, file: Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+        found = example_robot("go2_description/urdf/go2.urdf") if file is None else file
+        stand = {".*thigh.*": 0.9, ".*calf.*": -1.8}
+        super().__init__(legged_robot(found, stand, kp=35.0, kd=1.0, terrain=terrain, dtype=dtype))
+
+
+class G1Velocity(VelocityTask):
+    """Unitree's humanoid G1 with 29 joints.
+
+    Args:
+        file: file of the robot; servos in it are used. Default: the URDF of example-robot-data.
+        terrain: the ground. Default: a plane.
+        dtype: "float32" or "float64".
+    """
+
+    commands = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5))
+    least_height = 0.65
+
+    def __init__(self, file: Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+        found = example_robot("g1_description/urdf/g1_29dof_rev_1_0.urdf") if file is None else file
+        stand = {
+            ".*_hip_pitch_joint": -0.312, ".*_knee_joint": 0.669, ".*_ankle_pitch_joint": -0.363,
+            ".*_shoulder_pitch_joint": 0.2, "left_shoulder_roll_joint": 0.2, "right_shoulder_roll_joint": -0.2,
+            ".*_elbow_joint": 0.6,
+        }  # fmt: skip
+        kp = {".*_(hip|knee).*": 100.0, "waist.*": 60.0, ".*": 30.0}
+        kd = {".*_(hip|knee).*": 5.0, "waist.*": 4.0, ".*": 2.0}
+        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, terrain=terrain, dtype=dtype))

@@ -1,0 +1,367 @@
+"""Legged robots from files, and the task that follows velocities with them."""
+
+import copy
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes import quadruped
+from sim.envs import NewEpisodes, TaskState, VectorEnv, VelocityTask, legged_robot
+from sim.envs.tasks.locomotion.robots import QuadrupedVelocity
+from sim.learn import make_learner
+from tests.errors import raises_naming
+
+STAND = {".*thigh.*": 0.8, ".*calf.*": -1.6}
+BIPED = """
+<mujoco><worldbody><body name="hips" pos="0 0 1"><freejoint name="root"/><geom type="box" size="0.1 0.2 0.05"/>
+  <body name="left" pos="0 0.15 0"><joint name="left" axis="0 1 0"/>
+    <geom name="left/shin" type="capsule" fromto="0 0 0 0 0 -0.3" size="0.03"/>
+    <geom name="left/toe" type="sphere" pos="0.1 0 -0.31" size="0.02"/></body>
+  <body name="right" pos="0 -0.15 0"><joint name="right" axis="0 1 0"/>
+    <geom name="right/shin" type="capsule" fromto="0 0 0 0 0 -0.3" size="0.03"/></body>
+</body></worldbody>
+<actuator>{}</actuator></mujoco>
+"""
+
+
+class Quiet(QuadrupedVelocity):
+    """The quadruped without anything random but its commands and starts."""
+
+    push = 0.0
+    noise = MappingProxyType({})
+    spread = MappingProxyType({})
+
+
+def stepped(env: VectorEnv, steps: int, seed: int = 0) -> list[torch.Tensor]:
+    """Actions of some steps, which an environment takes."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (env.num_envs, env.num_actions)
+    actions = [torch.rand(shape, generator=generator, dtype=env.dtype) - 0.5 for _ in range(steps)]
+    for action in actions:
+        env.step(action)
+    return actions
+
+
+# ---- robots ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_quadruped_stands_as_its_scene_does():
+    robot = QuadrupedVelocity().robot
+    scene = quadruped.build(servo=True)
+    np.testing.assert_allclose(robot.q, scene.q0, atol=1e-6)
+    assert robot.feet == tuple((f"{leg}_foot/collision_0",) for leg in quadruped.LEGS)
+    assert robot.joints == quadruped.joint_names()
+    for name in ("actuator_kp", "actuator_kd"):
+        np.testing.assert_array_equal(robot.model.parameters[name], scene.model.parameters[name])
+
+
+def test_servos_of_a_file_stay_in_their_order(tmp_path):
+    """The actuators are listed the other way round; the toe is 1 cm above the ground and belongs to a foot."""
+    file = tmp_path / "biped.xml"
+    file.write_text(BIPED.format('<position joint="right" kp="20" kv="1"/><position joint="left" kp="30" kv="1"/>'))
+    robot = legged_robot(file, {"left": 0.0, ".*": 0.1})
+    assert robot.base == "hips"
+    assert robot.joints == ["left", "right"]
+    assert robot.servos.tolist() == [1, 0]
+    assert robot.q[7:].tolist() == pytest.approx([0.0, 0.1])
+    assert robot.height == pytest.approx(0.33)
+    assert robot.feet == (("left/shin", "left/toe"), ("right/shin",))
+    task = VelocityTask(robot)
+    env = VectorEnv(task, 2, device="cpu", seed=0)
+    env.reset()
+    inputs = task.inputs(env.state, torch.tensor([[1.0, 0.0], [0.0, 1.0]]))["control"]
+    torch.testing.assert_close(inputs, torch.tensor([[0.6, 0.0], [0.1, 0.5]]))
+
+
+def test_gains_by_joint():
+    robot = legged_robot(quadruped.QUADRUPED_URDF, STAND, kp={".*calf.*": 50.0, ".*": 30.0}, kd=1.0)
+    expected = [50.0 if "calf" in name else 30.0 for name in robot.joints]
+    assert robot.model.parameters["actuator_kp"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("actuators", "options", "named"),
+    [
+        ("", {}, ["no servos", "kp"]),
+        ('<motor name="m" joint="left"/>', {"kp": 1.0}, ["'m'", "servo"]),
+        ('<position joint="left" kp="1"/>', {"stand": {"knee": 0.1}}, ["stand", "'knee'", "left, right"]),
+    ],
+)
+def test_files_that_are_no_legged_robots(actuators, options, named, tmp_path):
+    file = tmp_path / "biped.xml"
+    file.write_text(BIPED.format(actuators))
+    with raises_naming(*named):
+        legged_robot(file, **{"stand": {}, **options})
+
+
+def test_a_robot_needs_a_free_base():
+    with raises_naming("first joint must be free"):
+        legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=1.0, floating_base=False)
+
+
+# ---- task ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def walked() -> tuple[VectorEnv, TaskState, torch.Tensor, TaskState]:
+    """An environment, and one of its steps: state before, action, state after."""
+    env = VectorEnv(Quiet(dtype="float64"), 3, device="cpu", seed=0)
+    env.reset()
+    stepped(env, 7)
+    before = env.state
+    (action,) = stepped(env, 1, seed=1)
+    return env, before, action, env.state
+
+
+def test_measurements_are_along_the_axes_of_the_base(walked):
+    env, _, _, state = walked
+    turn = Rotation.from_quat(state.q[:, 3:7].numpy()).inv()
+    parts = [
+        *(turn.apply(state.qd[:, columns].numpy()) for columns in (slice(0, 3), slice(3, 6))),
+        turn.apply(np.tile([0.0, 0.0, -1.0], (3, 1))),
+        state.data["command"],
+        state.q[:, 7:] - torch.tensor(quadruped.standing_legs()),
+        state.qd[:, 6:],
+        state.data["action"],
+    ]
+    seen = env.observe()
+    np.testing.assert_allclose(seen["policy"], np.concatenate(parts, axis=1), atol=1e-6)
+    weight = 9.81 * env.simulator.model.parameters["mass"].sum()
+    forces = [state.readings[foot] / weight for (foot,) in env.task.robot.feet]
+    np.testing.assert_allclose(seen["critic"], np.concatenate([*parts, *forces], axis=1), atol=1e-6)
+
+
+def test_terms_of_the_reward(walked):
+    env, before, action, after = walked
+    task = env.task
+    velocity, rate, down = (value.numpy() for value in task.motion(after))
+    command, step = before.data["command"].numpy(), 0.02
+    stands = np.stack([after.readings[foot][:, 2] > 1.0 for (foot,) in task.robot.feet], axis=1)
+    air = before.data["air"].numpy()
+    expected = {
+        "velocity": 1.5 * np.exp(-4.0 * ((velocity - command)[:, :2] ** 2).sum(axis=1)),
+        "turn": 0.75 * np.exp(-4.0 * (rate - command)[:, 2] ** 2),
+        "vertical": -2.0 * velocity[:, 2] ** 2,
+        "tilt_rate": -0.05 * (rate[:, :2] ** 2).sum(axis=1),
+        "level": -2.5 * (down[:, :2] ** 2).sum(axis=1),
+        "smooth": -0.01 * ((action - before.data["action"]) ** 2).sum(dim=1).numpy(),
+        "acceleration": -2.5e-7 * (((after.qd - before.qd)[:, 6:] / step) ** 2).sum(dim=1).numpy(),
+        "air": 0.5 * ((air - 0.3) * (stands & (air > 0.0))).sum(axis=1),
+        "pose": -0.1 * ((after.q[:, 7:].numpy() - quadruped.standing_legs()) ** 2).sum(axis=1),
+    }
+    found = task.reward(before, action, after)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], step * value, rtol=1e-6, atol=1e-12, err_msg=name)
+
+
+def test_feet_count_their_time_in_the_air():
+    class Endless(Quiet):
+        least_height, tilt = -10.0, 3.2
+
+    env = VectorEnv(Endless(), 1, device="cpu", seed=0)
+    env.reset()
+    expected = torch.zeros(1, 4)
+    seen = set()
+    for k in range(40):
+        env.step(torch.full((1, 12), 1.0 if k % 10 < 5 else -1.0))
+        expected = torch.where(env.task.stands(env.state), 0.0, expected + 0.02)
+        torch.testing.assert_close(env.state.data["air"], expected)
+        seen |= set((expected > 0.0).flatten().tolist())
+    assert seen == {True, False}
+
+
+def test_commands_and_pushes_come_at_intervals():
+    class Often(Quiet):
+        command_seconds, push_seconds, push, idle = 0.1, 0.06, 0.3, 0.5
+
+    task = Often()
+    env = VectorEnv(task, 64, device="cpu", seed=0)
+    env.reset()
+    low, high = torch.tensor(Often.commands).unbind(dim=1)
+    state, commands = env.state, []
+    for k in range(1, 16):
+        now = replace(state, steps=torch.full((64,), k))
+        changed = task.events(now)
+        due = now.steps + state.data["offset"]
+        assert torch.equal(changed["command"][due % 5 != 0], state.data["command"][due % 5 != 0])
+        commands.append(changed["command"][due % 5 == 0])
+        push = changed["qd"] - state.qd
+        assert torch.equal(push.any(dim=1), due % 3 == 0)
+        assert bool((push[:, 2:] == 0.0).all())
+        assert 0.25 < push.abs().max() < 0.3001
+    drawn = torch.cat(commands)
+    assert len(drawn) == 3 * 64
+    assert bool(((drawn >= low) & (drawn <= high)).all())
+    assert 0.4 < (drawn == 0.0).all(dim=1).float().mean() < 0.6
+    torch.testing.assert_close(task.measurements(state)["command"], state.data["command"])
+
+
+def test_parameters_are_drawn_for_the_robot_alone():
+    env = VectorEnv(QuadrupedVelocity(), 16, device="cpu", seed=0)
+    observation, _ = env.reset()
+    given = env.simulator.model.parameters
+    names = [geometry.name for geometry in env.simulator.model.geometries]
+    drawn = env.state.parameters
+    assert (drawn["friction"][:, names.index("ground")] == given["friction"][names.index("ground")]).all()
+    factors = drawn["mass"] / torch.tensor(given["mass"]).float()
+    torch.testing.assert_close(factors, factors[:, :1].expand_as(factors))
+    assert 0.9 <= factors.min() < 0.95 < 1.05 < factors.max() <= 1.1
+    torch.testing.assert_close(observation["critic"][:, -3], factors[:, 0])
+
+
+def test_the_log_has_mean_errors_of_episodes():
+    class Short(Quiet):
+        max_episode_length = 6
+
+    env = VectorEnv(Short(), 4, device="cpu", seed=0, autoreset_mode="disabled")
+    env.reset()
+    errors = []
+    for _ in range(6):
+        *_, info = env.step(torch.zeros(4, 12))
+        velocity, rate, _ = env.task.motion(env.state)
+        miss = velocity - env.state.data["command"]
+        errors.append(torch.stack([miss[:, :2].norm(dim=1), (rate - env.state.data["command"])[:, 2].abs()]))
+    for k, name in enumerate(("speed_error", "turn_error")):
+        assert float(info["log"][f"data/{name}"]) == pytest.approx(float(torch.stack(errors)[:, k].mean()), rel=1e-5)
+
+
+def test_fallen_and_tipped_robots_are_told_apart():
+    task = Quiet()
+    env = VectorEnv(task, 3, device="cpu", seed=0)
+    env.reset()
+    q = env.state.q.clone()
+    q[:, 3:7] = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    q[0, 2] = 0.15
+    q[1, 3:7] = torch.tensor([np.sin(0.55), 0.0, 0.0, np.cos(0.55)])
+    found = task.terminated(replace(env.state, q=q))
+    assert found["fallen"].tolist() == [True, False, False]
+    assert found["tipped"].tolist() == [False, True, False]
+
+
+def test_the_same_episodes_again():
+    """From a seed, and from a saved state in the middle of episodes with commands, pushes and noise."""
+
+    class Busy(QuadrupedVelocity):
+        command_seconds, push_seconds, max_episode_length = 0.1, 0.1, 12
+
+    def episodes(env: VectorEnv) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(3)
+        found = []
+        for _ in range(10):
+            observation, reward, *_ = env.step(torch.rand(4, 12, generator=generator) - 0.5)
+            found += [observation["policy"], observation["critic"], reward]
+        return found
+
+    runs = []
+    for _ in range(2):
+        env = VectorEnv(Busy(), 4, device="cpu", seed=5)
+        env.reset()
+        stepped(env, 5)
+        kept = copy.deepcopy(env.get_state())
+        runs.append(episodes(env))
+    env.set_state(kept)
+    for run in (runs[1], episodes(env)):
+        assert all(torch.equal(a, b) for a, b in zip(runs[0], run, strict=True))
+
+
+def test_gradient_by_differences():
+    """Of the rewards of two steps in the actions of the first, through contact forces and velocities."""
+    env = VectorEnv(Quiet(dtype="float64"), 2, device="cpu", seed=0, differentiable=True)
+    env.reset()
+    stepped(env, 3)
+    kept = env.get_state()
+    generator = torch.Generator().manual_seed(2)
+    first, along = (torch.rand(2, 12, generator=generator, dtype=torch.float64) - 0.5 for _ in range(2))
+
+    def total(action: torch.Tensor) -> torch.Tensor:
+        env.set_state(kept)
+        return env.step(action)[1].sum() + env.step(0.5 * action)[1].sum()
+
+    action = first.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(total(action), action)
+    h = 1e-6
+    with torch.no_grad():
+        expected = (total(first + h * along) - total(first - h * along)) / (2.0 * h)
+    assert float((gradient * along).sum()) == pytest.approx(float(expected), rel=1e-5)
+    assert gradient.abs().min() > 0.0
+
+
+def test_a_task_of_one_s_own_adds_terms_and_leaves_out_observations():
+    class Blind(Quiet):
+        weights = MappingProxyType({**VelocityTask.weights, "height": -10.0})
+
+        def terms(self, before, action, after):
+            return {**super().terms(before, action, after), "height": (self.height(after) - 0.3).square()}
+
+        def measurements(self, state):
+            found = super().measurements(state)
+            del found["velocity"]
+            return found
+
+    env = VectorEnv(Blind(), 2, device="cpu", seed=0)
+    env.reset()
+    *_, info = env.step(torch.zeros(2, 12))
+    assert env.num_observations == 45
+    expected = -0.2 * (env.state.q[:, 2] - 0.3).square()
+    torch.testing.assert_close(info["reward_terms"]["height"], expected)
+    settings = make_learner(Blind(), "ppo", iterations=1, device="cpu", envs=4).settings
+    assert settings.horizon == 24
+
+
+# ---- terrain ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rough() -> VectorEnv:
+    kinds = [sim.terrain.Slope(grade=(0.1, 0.3)), sim.terrain.Rough()]
+    ground = sim.terrain.generate(kinds, levels=3, size=4.0, seed=1)
+    env = VectorEnv(QuadrupedVelocity(ground), 4, device="cpu", seed=0, differentiable=True)
+    env.reset()
+    return env
+
+
+def test_heights_are_those_of_the_terrain(rough):
+    task, state = rough.task, rough.state
+    turn = Rotation.from_quat(state.q[:, 3:7].numpy()).as_matrix()
+    heading = np.arctan2(turn[:, 1, 0], turn[:, 0, 0])
+    x, y = np.meshgrid(np.linspace(-0.6, 0.6, 7), np.linspace(-0.4, 0.4, 5))
+    for world in range(4):
+        c, s = np.cos(heading[world]), np.sin(heading[world])
+        points = state.q[world, :2].numpy() + np.stack([c * x - s * y, s * x + c * y], axis=-1)
+        ground = task.robot.terrain.height(points).ravel() - float(state.q[world, 2])
+        found = state.data["heights"][world].numpy()
+        np.testing.assert_allclose(np.sort(found[:-1]), np.sort(ground), atol=1e-4)
+        np.testing.assert_allclose(task.height(state)[world], -found[-1])
+    assert bool((task.height(state) >= task.robot.height - 1e-4).all())
+
+
+def test_levels_follow_the_way_walked(rough):
+    task, state = rough.task, rough.state
+    q, level = state.q.clone(), torch.tensor([1, 1, 1, 2])
+    origin = torch.as_tensor(task.robot.terrain.origins).float()[level, torch.arange(4) % 2]
+    q[:, :2] = origin[:, :2] + torch.tensor([[2.1, 0.0], [0.0, 0.1], [0.0, 1.5], [0.0, -2.1]])
+    command = torch.tensor([0.5, 0.0, 0.0]).expand(4, 3)
+    steps = torch.full((4,), 250)
+    last = replace(state, q=q, steps=steps, data={**state.data, "level": level, "origin": origin, "command": command})
+    new = NewEpisodes(torch.arange(4), torch.Generator().manual_seed(0), last.detach())
+    first = task.begin(new)
+    found = first.data["level"].tolist()
+    assert found[:3] == [2, 0, 1]
+    assert 0 <= found[3] <= 2
+    expected = torch.as_tensor(task.robot.terrain.origins).float()[first.data["level"], torch.arange(4) % 2]
+    torch.testing.assert_close(first.q[:, :2], expected[:, :2])
+
+
+def test_gradients_on_rough_ground(rough):
+    action = torch.zeros(4, 12, requires_grad=True)
+    total = sum(rough.step(action)[1].sum() for _ in range(3))
+    observation = rough.observe()
+    (gradient,) = torch.autograd.grad(total + observation["policy"].square().sum(), action)
+    assert bool(gradient.isfinite().all())
+    assert bool((gradient.norm(dim=1) > 0.0).all())
