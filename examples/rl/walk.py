@@ -1,4 +1,4 @@
-"""Plays a policy that follows velocities, here and in MuJoCo.
+"""Plays a policy of a legged robot, here and in MuJoCo.
 
     torchrun --nproc-per-node 2 -m sim train QuadrupedVelocity --minutes 5 --iterations 100000 --out out/walk
     python -m examples.rl.walk out/walk/policy.pt
@@ -6,13 +6,14 @@
 Prints the errors of the commanded velocities over 64 random commands of five seconds, without their first second: the
 mean distance of the velocity from the command at each action, and that of the mean velocity. The robot, its servos and
 the ground are written as MJCF for MuJoCo, whose contacts are soft. Writes walk.gif, a walk ahead, to the left, to the
-right and in a circle.
+right and in a circle. Of a policy that gets up (QuadrupedGetUp) it prints how many of 64 robots stand after five
+seconds.
 """
 
 import argparse
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import torch
 
 import sim
 from examples.options import SIZE, command, program
-from sim.envs import TaskState, VelocityTask
+from sim.envs import GetUpTask, LeggedTask, TaskState, VelocityTask
 from sim.errors import MJCFWarning, ModelError
 from sim.exporters import write_mjcf
 from sim.learn import load_policy, load_task, write_animation
@@ -62,7 +63,7 @@ class Walk:
         )
 
 
-def here(task: VelocityTask) -> Engine:
+def here(task: LeggedTask) -> Engine:
     """Return this simulator."""
     simulators: dict[int, sim.Simulator] = {}
 
@@ -76,7 +77,7 @@ def here(task: VelocityTask) -> Engine:
     return step
 
 
-def in_mujoco(task: VelocityTask) -> Engine:
+def in_mujoco(task: LeggedTask) -> Engine:
     """Return MuJoCo, with robot and ground from a file of :func:`sim.exporters.write_mjcf`."""
     import mujoco
 
@@ -102,39 +103,70 @@ def in_mujoco(task: VelocityTask) -> Engine:
 
 
 @torch.no_grad()
-def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: Engine, seconds: float) -> Walk:
-    """Let robots follow commands, from the standing pose.
+def play(
+    policy: Actor,
+    task: LeggedTask,
+    q: np.ndarray,
+    qd: np.ndarray,
+    engine: Engine,
+    data: Sequence[Mapping[str, torch.Tensor]],
+) -> Iterator[TaskState]:
+    """Play robots on flat ground, with a policy that observes the state exactly.
 
     Args:
-        policy: the policy, which observes the state exactly.
-        task: the task, on flat ground.
-        commands: the commands of each robot, one after the other [commands, n, 3].
+        policy: the policy.
+        task: the task.
+        q: initial coordinates [n, nq].
+        qd: initial velocities [n, nv].
         engine: simulates the robots.
-        seconds: duration of a command [s].
+        data: further data of each step, such as a command.
+
+    Yields:
+        the state before each step.
 
     Raises:
         ModelError: for servos with a delay.
     """
     if task.model().na:
         raise ModelError(f"{type(task).__name__} has servos with a delay, which aren't played")
-    n, model, each = commands.shape[1], task.model(), round(seconds / task.step_dt)
-    q, qd = np.tile(task.robot.q, (n, 1)), np.zeros((n, model.nv))
-    action, steps = torch.zeros(n, model.nu), torch.zeros(n, dtype=torch.int64)
-    errors, velocities, seen, fallen = [], [], [], torch.zeros(n, dtype=torch.bool)
-    for k in range(each * len(commands)):
-        data = {"command": commands[k // each], "action": action}
-        state = TaskState(torch.tensor(q).float(), torch.tensor(qd).float(), steps + k, data)
-        if k % each * task.step_dt >= SETTLING:
-            errors.append(torch.stack(task.errors(state)))
-            velocities.append(task.motion(state)[0][:, :2])
-        fallen |= torch.stack(list(task.terminated(state).values())).any(dim=0)
-        seen.append(q)
+    action = torch.zeros(len(q), task.model().nu)
+    for k, each in enumerate(data):
+        steps = torch.full((len(q),), k)
+        state = TaskState(torch.tensor(q).float(), torch.tensor(qd).float(), steps, {**each, "action": action})
+        yield state
         action = policy(torch.cat(list(task.measurements(state).values()), dim=1))
         q, qd = engine(q, qd, task.inputs(state, action)["control"].numpy())
-    speed, turn = torch.stack(errors).mean(dim=(0, 2)).tolist()
-    velocity = torch.stack(velocities).unflatten(0, (len(commands), -1)).mean(dim=1)
+
+
+def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: Engine, seconds: float) -> Walk:
+    """Let robots follow commands, from the standing pose; see :func:`play`.
+
+    Args:
+        policy: the policy.
+        task: the task.
+        commands: the commands of each robot, one after the other [commands, n, 3].
+        engine: simulates the robots.
+        seconds: duration of a command [s].
+    """
+    n, each = commands.shape[1], round(seconds / task.step_dt)
+    q, qd = np.tile(task.robot.q, (n, 1)), np.zeros((n, task.model().nv))
+    data = [{"command": command} for command in commands for _ in range(each)]
+    states = list(play(policy, task, q, qd, engine, data))
+    settled = [state for k, state in enumerate(states) if k % each * task.step_dt >= SETTLING]
+    speed, turn = torch.stack([torch.stack(task.errors(state)) for state in settled]).mean(dim=(0, 2)).tolist()
+    velocity = torch.stack([task.motion(state)[0][:, :2] for state in settled])
+    velocity = velocity.unflatten(0, (len(commands), -1)).mean(dim=1)
     missed = float((velocity - commands[:, :, :2]).norm(dim=2).mean())
-    return Walk(speed, missed, turn, int(fallen.sum()), velocity.numpy(), np.stack(seen))
+    fallen = torch.stack([torch.stack(list(task.terminated(state).values())).any(dim=0) for state in states])
+    q = np.stack([state.q.numpy() for state in states])
+    return Walk(speed, missed, turn, int(fallen.any(dim=0).sum()), velocity.numpy(), q)
+
+
+def rise(policy: Actor, task: GetUpTask, engine: Engine, robots: int = COMMANDS) -> float:
+    """Let robots fall from random orientations, and return the fraction that stand at the end of an episode."""
+    q, qd = (value.numpy() for value in task.starts(robots, torch.Generator().manual_seed(0)))
+    *_, last = play(policy, task, q, qd, engine, [{}] * (task.max_episode_length + 1))
+    return float(task.standing(last).float().mean())
 
 
 def random_commands(task: VelocityTask, seed: int = 0) -> torch.Tensor:
@@ -155,10 +187,15 @@ def main() -> None:
     options = parser.parse_args()
     policy, name, task_options = load_policy(options.policy)
     task = load_task(name, **task_options)
+    engines = {"here": here, "MuJoCo": in_mujoco}
+    if isinstance(task, GetUpTask):
+        for engine, make in engines.items():
+            print(f"{engine:7} {rise(policy, task, make(task)):.0%} stand")
+        return
     if not isinstance(task, VelocityTask):
         raise ModelError(f"{options.policy}: '{name}' follows no velocities; train a VelocityTask")
-    for engine, simulate in (("here", here(task)), ("MuJoCo", in_mujoco(task))):
-        print(f"{engine:7} {follow(policy, task, random_commands(task), simulate, SECONDS)}")
+    for engine, make in engines.items():
+        print(f"{engine:7} {follow(policy, task, random_commands(task), make(task), SECONDS)}")
     if not options.no_render:
         folder = options.out or options.policy.parent
         q = follow(policy, task, torch.tensor(TOUR)[:, None], here(task), TOUR_SECONDS).q[:, 0]

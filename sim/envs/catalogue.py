@@ -7,7 +7,7 @@ from typing import Any
 from sim.envs.task import Task
 from sim.envs.tasks.cartpole import CartpoleSwingup
 from sim.envs.tasks.gymnasium_robots import Ant, AntPaper, HalfCheetah, Hopper, Humanoid
-from sim.envs.tasks.locomotion.robots import G1Velocity, Go2Velocity, QuadrupedVelocity
+from sim.envs.tasks.locomotion.robots import G1Velocity, Go2Velocity, QuadrupedGetUp, QuadrupedVelocity
 from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
 from sim.envs.vector_env import VectorEnv
@@ -24,6 +24,7 @@ TASKS: dict[str, type[Task]] = {
     "Humanoid": Humanoid,
     "PandaReach": PandaReach,
     "QuadrupedVelocity": QuadrupedVelocity,
+    "QuadrupedGetUp": QuadrupedGetUp,
     "Go2Velocity": Go2Velocity,
     "G1Velocity": G1Velocity,
 }

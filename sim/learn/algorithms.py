@@ -44,12 +44,12 @@ ALGORITHMS = {
 
 # Settings of tasks that need other values than the defaults. Robots that walk need many environments with different
 # contacts, and clipped adjoints; with more noise than this they fall before they learn. A hopper has to leave its
-# standing pose, which takes more noise, a wider bound and a longer horizon. Robots that follow velocities learn
+# standing pose, which takes more noise, a wider bound and a longer horizon. Legged robots with servos learn
 # faster with near rewards, and if an update may change the policy more.
 WALKING: dict[str, Any] = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
 HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
-FOLLOWING = {
+SERVOS = {
     "envs": 512, "horizon": 24, "discount": 0.97, "trace": 0.9, "divergence": 0.04, "hidden": (128, 128),
     "value_hidden": (128, 128),
 }  # fmt: skip
@@ -57,7 +57,8 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper"): HOPPING,
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
     **{("shac", robot): WALKING for robot in ("Ant", "AntPaper", "HalfCheetah", "Humanoid")},
-    ("ppo", "VelocityTask"): FOLLOWING,
+    ("ppo", "LeggedTask"): SERVOS,
+    ("shac", "LeggedTask"): {**WALKING, "deviation": 0.15, "discount": 0.97},
 }
 
 

@@ -11,8 +11,9 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
+from sim.dynamics.lowest_points import lowest_points
 from sim.envs import NewEpisodes, TaskState, VectorEnv, VelocityTask, legged_robot
-from sim.envs.tasks.locomotion.robots import QuadrupedVelocity
+from sim.envs.tasks.locomotion.robots import QuadrupedGetUp, QuadrupedVelocity
 from sim.learn import make_learner
 from tests.errors import raises_naming
 
@@ -122,9 +123,9 @@ def test_measurements_are_along_the_axes_of_the_base(walked):
     env, _, _, state = walked
     turn = Rotation.from_quat(state.q[:, 3:7].numpy()).inv()
     parts = [
+        state.data["command"],
         *(turn.apply(state.qd[:, columns].numpy()) for columns in (slice(0, 3), slice(3, 6))),
         turn.apply(np.tile([0.0, 0.0, -1.0], (3, 1))),
-        state.data["command"],
         state.q[:, 7:] - torch.tensor(quadruped.standing_legs()),
         state.qd[:, 6:],
         state.data["action"],
@@ -143,6 +144,7 @@ def test_terms_of_the_reward(walked):
     command, step = before.data["command"].numpy(), 0.02
     stands = np.stack([after.readings[foot][:, 2] > 1.0 for (foot,) in task.robot.feet], axis=1)
     air = before.data["air"].numpy()
+    bent = after.q[:, 7:].numpy() - quadruped.standing_legs()
     expected = {
         "velocity": 1.5 * np.exp(-4.0 * ((velocity - command)[:, :2] ** 2).sum(axis=1)),
         "turn": 0.75 * np.exp(-4.0 * (rate - command)[:, 2] ** 2),
@@ -152,12 +154,17 @@ def test_terms_of_the_reward(walked):
         "smooth": -0.01 * ((action - before.data["action"]) ** 2).sum(dim=1).numpy(),
         "acceleration": -2.5e-7 * (((after.qd - before.qd)[:, 6:] / step) ** 2).sum(dim=1).numpy(),
         "air": 0.5 * ((air - 0.3) * (stands & (air > 0.0))).sum(axis=1),
-        "pose": -0.1 * ((after.q[:, 7:].numpy() - quadruped.standing_legs()) ** 2).sum(axis=1),
+        "pose": -0.1 * (bent**2).sum(axis=1),
+        "still": np.zeros(3),
     }
     found = task.reward(before, action, after)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], step * value, rtol=1e-6, atol=1e-12, err_msg=name)
+    idle = replace(before, data={**before.data, "command": torch.zeros(3, 3, dtype=torch.float64)})
+    found = task.reward(idle, action, after)
+    np.testing.assert_allclose(found["still"], -0.5 * step * abs(bent).sum(axis=1), rtol=1e-6)
+    assert not found["air"].any()
 
 
 def test_feet_count_their_time_in_the_air():
@@ -312,6 +319,29 @@ def test_a_task_of_one_s_own_adds_terms_and_leaves_out_observations():
     torch.testing.assert_close(info["reward_terms"]["height"], expected)
     settings = make_learner(Blind(), "ppo", iterations=1, device="cpu", envs=4).settings
     assert settings.horizon == 24
+
+
+def test_robots_get_up_from_any_orientation():
+    """Starts are above the ground; the terms of a robot that stands and of one that lies on its back."""
+    task = QuadrupedGetUp(dtype="float64")
+    env = VectorEnv(task, 64, device="cpu", seed=0)
+    env.reset()
+    for q in env.state.q.numpy():
+        assert min(lowest_points(task.model(), q).values()) > 0.0
+    _, _, down = task.motion(env.state)
+    assert down.abs().mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.1)
+    for _ in range(25):
+        _, _, terminated, _, _ = env.step(torch.zeros(64, 12))
+        assert not terminated.any()
+    standing = task._start.repeat(2, 1)
+    standing[1, 3:7] = torch.tensor([1.0, 0.0, 0.0, 0.0])
+    state = replace(env.state, q=standing, qd=torch.zeros(2, 18), data={"action": torch.zeros(2, 12)})
+    assert task.standing(state).tolist() == [True, False]
+    found = task.reward(state, torch.zeros(2, 12), state)
+    assert {name: value.tolist() for name, value in found.items()} == {
+        **dict.fromkeys(("upright", "high", "pose"), pytest.approx([0.02, 0.0])),
+        **dict.fromkeys(("smooth", "acceleration", "speeds"), pytest.approx([0.0, 0.0])),
+    }
 
 
 # ---- terrain ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ import torch
 
 import sim.envs
 from examples.rl import apg, sac, shac, transfer, walk
+from sim.envs import LeggedTask
+from sim.envs.tasks.locomotion.robots import QuadrupedGetUp
 from sim.learn import Policy, evaluate, load_policy, load_task, save_policy
 from sim.learn.learner import stored
 
@@ -102,9 +104,9 @@ def test_numbers_that_cannot_work_end_at_once(module, options, tmp_path, monkeyp
     assert not any(tmp_path.iterdir())
 
 
-def standing_policy() -> Policy:
+def standing_policy(observations: int = 48) -> Policy:
     """A policy of the quadruped whose actions are zero."""
-    policy = Policy(48, -torch.ones(12), torch.ones(12))
+    policy = Policy(observations, -torch.ones(12), torch.ones(12))
     with torch.no_grad():
         for value in policy.mean.parameters():
             value.zero_()
@@ -124,9 +126,25 @@ def test_robots_that_stand_miss_the_commanded_velocity_here_and_in_mujoco():
         assert 0.28 < found.q[-1, 0, 2] < task.robot.height
 
 
+def test_robots_stand_if_they_fall_on_their_feet():
+    class Dropped(QuadrupedGetUp):
+        max_episode_length = 50
+
+        def starts(self, n, generator):
+            q, qd = LeggedTask.starts(self, n, generator)
+            q[:, 2] += 0.1
+            q[1:, 3:7] = torch.tensor([1.0, 0.0, 0.0, 0.0])
+            return q, qd
+
+    task = Dropped()
+    for engine in (walk.here(task), walk.in_mujoco(task)):
+        assert walk.rise(standing_policy(45), task, engine, robots=3) == pytest.approx(1.0 / 3.0)
+
+
 def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(walk, "COMMANDS", 3)
     monkeypatch.setattr(walk, "SECONDS", 1.2)
+    monkeypatch.setattr(sim.envs.GetUpTask, "max_episode_length", 10)
     monkeypatch.setattr(walk, "TOUR", ((0.0, 0.0, 0.0),))
     monkeypatch.setattr(walk, "TOUR_SECONDS", 1.06)
     save_policy(tmp_path / "policy.pt", standing_policy(), "QuadrupedVelocity", {})
@@ -135,6 +153,9 @@ def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("0 of 3 fell") == 2
     assert (tmp_path / "walk.gif").is_file()
+    save_policy(tmp_path / "policy.pt", standing_policy(45), "QuadrupedGetUp", {})
+    walk.main()
+    assert capsys.readouterr().out.count("% stand") == 2
     save_policy(tmp_path / "policy.pt", standing_policy(), "Ant", {})
     with pytest.raises(SystemExit, match="'Ant' follows no velocities"):
         walk.main()

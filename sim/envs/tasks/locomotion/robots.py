@@ -1,11 +1,18 @@
-"""Velocity commands for the bundled quadruped, Unitree's Go2 and G1."""
+"""Tasks of the bundled quadruped, Unitree's Go2 and G1."""
 
 from pathlib import Path
 
 from sim.envs.tasks.files import BUNDLED, example_robot
-from sim.envs.tasks.locomotion.legged_robot import legged_robot
+from sim.envs.tasks.locomotion.get_up import GetUpTask
+from sim.envs.tasks.locomotion.legged_robot import LeggedRobot, legged_robot
 from sim.envs.tasks.locomotion.velocity import VelocityTask
 from sim.terrain import Terrain
+
+
+def quadruped(terrain: Terrain | None = None, dtype: str = "float32") -> LeggedRobot:
+    """Return the bundled quadruped on a terrain or a plane."""
+    stand = {".*thigh.*": 0.8, ".*calf.*": -1.6}
+    return legged_robot(BUNDLED / "quadruped.urdf", stand, kp=60.0, kd=2.0, terrain=terrain, dtype=dtype)
 
 
 class QuadrupedVelocity(VelocityTask):
@@ -17,8 +24,19 @@ class QuadrupedVelocity(VelocityTask):
     """
 
     def __init__(self, terrain: Terrain | None = None, dtype: str = "float32"):
-        stand = {".*thigh.*": 0.8, ".*calf.*": -1.6}
-        super().__init__(legged_robot(BUNDLED / "quadruped.urdf", stand, kp=60.0, kd=2.0, terrain=terrain, dtype=dtype))
+        super().__init__(quadruped(terrain, dtype))
+
+
+class QuadrupedGetUp(GetUpTask):
+    """The same, after a fall.
+
+    Args:
+        terrain: the ground. Default: a plane.
+        dtype: "float32" or "float64".
+    """
+
+    def __init__(self, terrain: Terrain | None = None, dtype: str = "float32"):
+        super().__init__(quadruped(terrain, dtype))
 
 
 class Go2Velocity(VelocityTask):

@@ -1,0 +1,201 @@
+"""Policies of legged robots: errors over the time of training on two cores, and in MuJoCo.
+
+    python -m bench.walking --seeds 5 --json bench/results/walking_cpu.json
+    python -m bench.walking --seeds 3 --tasks QuadrupedGetUp --json bench/results/get_up_cpu.json
+
+Trainings in the file aren't repeated. Two processes train a policy, with one thread each; seconds are the processor
+time of each of them. Every half minute the policy is kept, and later played without randomness
+(:mod:`examples.rl.walk`): 64 random commands, or 64 falls, of five seconds.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from tqdm import tqdm
+
+from bench.timing import machine
+from bench.trainings import Trainings
+from examples.outputs import plot
+from examples.rl.walk import SECONDS, Engine, Walk, follow, here, in_mujoco, random_commands, rise
+from sim.envs import GetUpTask, Task, VelocityTask, make_task
+from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
+
+MINUTES = {"QuadrupedVelocity": 3.0, "QuadrupedGetUp": 3.0, "Go2Velocity": 5.0}
+ALGORITHMS = ("ppo", "shac")
+PROCESSES = 2
+EVERY = 30.0  # seconds between two policies that are played
+GOAL = 0.1  # error of the velocity [m/s]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, default=Path("out/bench/walking.json"), help="add the records there")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each task (1)")
+    parser.add_argument("--tasks", nargs="*", default=["QuadrupedVelocity"], help=f"of {', '.join(MINUTES)}")
+    parser.add_argument("--algorithms", nargs="*", default=["ppo"], help=f"of {', '.join(ALGORITHMS)} (ppo)")
+    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)  # one process of a training: its folder
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    torch.set_num_threads(1)
+    if options.train is not None:
+        train(options.tasks[0], options.algorithms[0], options.seeds, options.train)
+        return
+    trainings = Trainings(options.json, key_of=key_of, order=key_of)
+    wanted = [(t, a, s) for t in options.tasks for a in options.algorithms for s in range(options.seeds)]
+    for task, algorithm, seed in tqdm([each for each in wanted if each not in trainings], unit="training"):
+        trainings.add(measure(task, algorithm, seed))
+
+
+def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
+    """Return the key of a training."""
+    return (row["task"], row["algorithm"], row["seed"])
+
+
+def train(name: str, algorithm: str, seed: int, folder: Path) -> None:
+    """Train in one of several processes; the first one writes a policy every half minute, and the times."""
+    processes.join("cpu")
+    task = make_task(name)
+    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1)
+    steps, seconds = [0], [0.0]
+    while True:
+        if processes.number() == 0:
+            save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {})
+            times = {"steps": steps, "seconds": seconds, "envs": learner.env.num_envs}
+            (folder / "times.json").write_text(json.dumps(times))
+        if seconds[-1] >= 60.0 * MINUTES[name]:
+            return
+        # Processor time: other work on the machine doesn't shorten a training.
+        part = run(learner, math.inf, EVERY, clock=time.process_time)
+        steps.append(steps[-1] + int(part.steps[-1]))
+        seconds.append(seconds[-1] + float(part.seconds[-1]))
+
+
+def measure(name: str, algorithm: str, seed: int) -> dict[str, Any]:
+    """Train in several processes, and play the policies."""
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(PROCESSES), "-m", "bench.walking"]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        chosen = ["--tasks", name, "--algorithms", algorithm, "--seeds", str(seed), "--train", made]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
+        subprocess.run([sys.executable, *launch, *chosen], check=True, env=environment)
+        times = json.loads((folder / "times.json").read_text())
+        policies = [load_policy(folder / f"{k}.pt")[0] for k in range(len(times["steps"]))]
+    task = make_task(name)
+    kind = {"task": name, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
+    return {**kind, "processes": PROCESSES, **times, **results(policies, task)}
+
+
+def results(policies: Sequence[Policy], task: Task) -> dict[str, Any]:
+    """Play the policies of a training, and the last one in MuJoCo too."""
+    if isinstance(task, GetUpTask):
+        return {
+            "standing": [rise(policy, task, here(task)) for policy in policies],
+            "standing_in_mujoco": rise(policies[-1], task, in_mujoco(task)),
+        }
+    assert isinstance(task, VelocityTask)
+    walks = [played(policy, task, here(task)) for policy in policies]
+    ours, other = walks[-1], played(policies[-1], task, in_mujoco(task))
+    return {
+        "speed_error": [round(walk.speed_error, 4) for walk in walks],
+        "turn_error": [round(walk.turn_error, 4) for walk in walks],
+        "here": figures(ours),
+        "mujoco": figures(other),
+        "difference": float(np.linalg.norm(ours.velocity - other.velocity, axis=-1).mean()),
+    }
+
+
+def played(policy: Policy, task: VelocityTask, engine: Engine) -> Walk:
+    """Play a policy on random commands."""
+    return follow(policy, task, random_commands(task), engine, SECONDS)
+
+
+def figures(walk: Walk) -> dict[str, float]:
+    """Return the figures of a record."""
+    names = ("speed_error", "mean_speed_error", "turn_error", "falls")
+    return {name: getattr(walk, name) for name in names}
+
+
+def reached(row: dict[str, Any]) -> float:
+    """Return the seconds after which the error of the velocity is below the goal; infinity if it never is."""
+    return next((s for s, e in zip(row["seconds"], row["speed_error"], strict=True) if e < GOAL), math.inf)
+
+
+def plot_errors(path: Path, record: dict[str, Any]) -> None:
+    """Plot errors of the velocity over the seconds of training, a line for each training."""
+    cases = list(dict.fromkeys((row["task"], row["algorithm"]) for row in record["rows"]))
+    with plot(path) as (axes,):
+        for row in record["rows"]:
+            case = (row["task"], row["algorithm"])
+            first = next(each for each in record["rows"] if (each["task"], each["algorithm"]) == case) is row
+            label = f"{case[0]}, {case[1].upper()}" if first else None
+            axes.semilogy(row["seconds"], row["speed_error"], color=f"C{cases.index(case)}", label=label)
+        axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
+        axes.set_xlabel("seconds of training, on two cores")
+        axes.set_ylabel("error of the velocity [m/s]")
+        axes.legend()
+
+
+def section(record: dict[str, Any]) -> str:
+    """Return the section of the page: a row for each training."""
+    lines = [
+        "| task | algorithm | seed | steps | seconds | below 0.1 m/s after [s] | error of the velocity [m/s] "
+        "| of its mean [m/s] | of the rate [rad/s] | fell | in MuJoCo: error of the velocity [m/s] | of its mean [m/s] "
+        "| of the rate [rad/s] | fell |",
+        f"|{'---|' * 14}",
+    ]
+    for row in record["rows"]:
+        after = reached(row)
+        numbers = [
+            f"{row[engine][name]:.3f}" if name != "falls" else str(row[engine][name])
+            for engine in ("here", "mujoco")
+            for name in ("speed_error", "mean_speed_error", "turn_error", "falls")
+        ]
+        first = (row["task"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
+        seconds = (f"{row['seconds'][-1]:.0f}", "-" if math.isinf(after) else f"{after:.0f}")
+        lines.append(f"| {' | '.join((*first, *seconds, *numbers))} |")
+    return "\n".join([WALKING, "![Error over the seconds of training](walking.png)", "", *lines])
+
+
+def get_up_section(record: dict[str, Any]) -> str:
+    """Return the section about getting up: a row for each training."""
+    lines = ["| seed | steps | seconds | stand | stand in MuJoCo | nine of ten stood after [s] |", f"|{'---|' * 6}"]
+    for row in record["rows"]:
+        pairs = zip(row["seconds"], row["standing"], strict=True)
+        after = next((f"{seconds:.0f}" for seconds, share in pairs if share >= 0.9), "-")
+        shares = (f"{row['standing'][-1]:.0%}", f"{row['standing_in_mujoco']:.0%}")
+        first = (str(row["seed"]), f"{row['steps'][-1]:,}", f"{row['seconds'][-1]:.0f}")
+        lines.append(f"| {' | '.join((*first, *shares, after))} |")
+    return "\n".join([GET_UP, *lines])
+
+
+WALKING = """\
+Robots follow random velocities of up to 1 m/s ahead and back, 0.5 m/s to the sides and 1 rad/s about the vertical.
+Friction, masses and gains differ by up to 50 %, 10 % and 10 % between episodes of the training, and robots are pushed.
+The errors are those of the policy without randomness: 64 robots follow a command each for five seconds from standing,
+without the first second. The error of the velocity is its mean distance from the command at each action, 50 times a
+second, with the swaying of the gait; that of its mean takes the mean velocity of each robot.
+
+In MuJoCo the same model is written as MJCF and simulated with the same step, by its integrator "implicitfast" and with
+its own soft contacts.
+"""
+
+GET_UP = """\
+64 robots fall from random orientations (`QuadrupedGetUp`). A robot counts as standing if it is upright within 0.3 rad
+after five seconds, and at least 0.8 times as high as in the standing pose.
+"""
+
+
+if __name__ == "__main__":
+    main()
