@@ -292,16 +292,14 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     number += 1
                     if k < nearest:
                         lead += 1
-            # Contacts beyond the capacity are written with the nearest first.
-            crowded = found + number > slots.pair.shape[0]
-            if crowded:
+            ordered = features
+            if found + number > slots.pair.shape[0]:
+                # Contacts beyond the capacity are written with the nearest first.
+                ordered = kept.nearest_first(features, nearest)
                 lead = -1
             k = wp.int32(0)
             while k < 4:
-                which = k
-                if crowded:
-                    which = kept.nearest_first(k, nearest)
-                feature = features[which]
+                feature = ordered[k]
                 k += 1
                 if feature >= 0:
                     slot = found

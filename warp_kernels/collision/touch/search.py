@@ -26,14 +26,13 @@ def slot_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions for one precision."""
 
     @wp.func
-    def nearest_first(k: int, nearest: int):
-        """Return the k-th of a pair's features, the nearest before the others."""
-        which = k
-        if k == 0:
-            which = nearest
-        elif k <= nearest:
-            which = k - 1
-        return which
+    def nearest_first(features: wp.vec4i, nearest: int):
+        """Return a pair's features, the nearest before the others."""
+        ordered = features
+        ordered[0] = features[nearest]
+        for k in range(nearest):
+            ordered[k + 1] = features[k]
+        return ordered
 
     @wp.func
     def farthest(slot_gap: wp.array2d(dtype=scalar), slot_lead: wp.array2d(dtype=wp.int32), gap: scalar, world: int):
