@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from sim.envs.task import DTYPES, Task
+from sim.envs.task import Task
 from sim.errors import ModelError
 from sim.model.checks import names_in
 from sim.model.model import Model
 from sim.model.sensors import SENSOR_KINDS
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.rollout_result import NextState
 from sim.torch.sensors.readings import Sensors
 
@@ -53,7 +54,7 @@ class Readings:
         self._indices = {
             name: simulator.contact_sensors.index(model.geometry(name)) for name in self.names if name not in known
         }
-        self._dtype = DTYPES[task.dtype]
+        self._dtype = TORCH_DTYPES[task.dtype]
 
     @property
     def measures_contact(self) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.task import DTYPES, Task
+from sim.envs.task import Task
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, number, require_flags, require_type
 from sim.model.model import Model
-from sim.torch.arrays import require_tensor
+from sim.torch.arrays import TORCH_DTYPES, require_tensor
 
 POLICY = "policy"  # the group of observations that policies see
 INPUTS = ("tau", "control", "kinematic_qd", "active")  # a model's inputs
@@ -32,7 +32,7 @@ def bound_of(task: Task, what: str, num_actions: int, device: torch.device) -> t
     """Return a bound of actions [num_actions]. Raises ModelError for anything else."""
     name, given = type(task).__name__, getattr(task, what)
     try:
-        bound = torch.as_tensor(given, dtype=DTYPES[task.dtype], device=device)
+        bound = torch.as_tensor(given, dtype=TORCH_DTYPES[task.dtype], device=device)
     except (TypeError, ValueError, RuntimeError):
         raise ModelError(f"{name}: {what} is {given!r}; it must be a number, or one for each entry") from None
     if bound.shape not in ((), (num_actions,)):
@@ -53,8 +53,8 @@ def require_state(said: str, state: TaskState, count: int, model: Model) -> None
         shape = None if value is None else tuple(value.shape)
         if shape != expected[name]:
             raise ModelError(f"{said} {name} {shape}; expected {expected[name]}")
-        if value is not None and value.dtype != DTYPES[model.dtype]:
-            raise ModelError(f"{said} {name} of {value.dtype}; expected {DTYPES[model.dtype]}")
+        if value is not None and value.dtype != TORCH_DTYPES[model.dtype]:
+            raise ModelError(f"{said} {name} of {value.dtype}; expected {TORCH_DTYPES[model.dtype]}")
     if state.steps.shape != (count,):
         raise ModelError(f"{said} steps {tuple(state.steps.shape)}; expected ({count},)")
     for name, value in state.data.items():
@@ -150,7 +150,7 @@ def reward_of(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return the reward of a step [n], and its terms [n], if it has terms, in the task's dtype."""
     given, said, shape = task.reward(before, action, after), said_of(task, "reward"), (len(after.q),)
-    dtype = DTYPES[task.dtype]
+    dtype = TORCH_DTYPES[task.dtype]
     if not isinstance(given, Mapping):
         require_tensor(said, given, shape)
         return given.to(dtype), {}
@@ -196,7 +196,7 @@ def observations_of(
     task: Task, seen: torch.Tensor | Mapping[str, torch.Tensor], count: int, groups: Mapping[str, tuple[int, ...]]
 ) -> dict[str, torch.Tensor]:
     """Return groups of observations of environments in the task's dtype, each of its shape."""
-    said, dtype = said_of(task, "observe"), DTYPES[task.dtype]
+    said, dtype = said_of(task, "observe"), TORCH_DTYPES[task.dtype]
     named = seen if isinstance(seen, Mapping) else {POLICY: seen}
     if named.keys() != groups.keys():
         raise ModelError(f"{said} has the groups {sorted(named)}, before {sorted(groups)}; always return the same ones")

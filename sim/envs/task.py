@@ -10,10 +10,10 @@ from sim.envs.state import NewEpisodes, TaskState
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, ModelContact
+from sim.torch.arrays import TORCH_DTYPES
 
 # A tensor, or a mapping of tensors by name. A union would make each caller distinguish them.
 TensorOrNamed: TypeAlias = Any
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class Task(ABC):
@@ -62,7 +62,7 @@ class Task(ABC):
     logged: Sequence[str] = ()
 
     def __init__(self, dtype: str = "float32"):
-        if not isinstance(dtype, str) or dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in TORCH_DTYPES:
             raise ModelError(f"a task's dtype is {dtype!r}; it must be 'float32' or 'float64'")
         self.dtype = dtype
 
@@ -179,13 +179,13 @@ class Task(ABC):
     def uniform(self, shape: Sequence[int], generator: torch.Generator | None, low: float, high: float) -> torch.Tensor:
         """Return uniform random numbers between two bounds, of the task's dtype, on the generator's device."""
         source = self._present(generator)
-        numbers = torch.rand(*shape, generator=source, device=source.device, dtype=DTYPES[self.dtype])
+        numbers = torch.rand(*shape, generator=source, device=source.device, dtype=TORCH_DTYPES[self.dtype])
         return low + (high - low) * numbers
 
     def normal(self, shape: Sequence[int], generator: torch.Generator | None, deviation: float) -> torch.Tensor:
         """Return normally distributed random numbers about zero, likewise."""
         source = self._present(generator)
-        numbers = torch.randn(*shape, generator=source, device=source.device, dtype=DTYPES[self.dtype])
+        numbers = torch.randn(*shape, generator=source, device=source.device, dtype=TORCH_DTYPES[self.dtype])
         return deviation * numbers
 
     def _present(self, generator: torch.Generator | None) -> torch.Generator:

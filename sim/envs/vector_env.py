@@ -18,13 +18,14 @@ from sim.envs import returned
 from sim.envs.checkpoint import restored, saved
 from sim.envs.readings import Readings, measured
 from sim.envs.state import Episodes, NewEpisodes, TaskState
-from sim.envs.task import DTYPES, Task, TensorOrNamed
+from sim.envs.task import Task, TensorOrNamed
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_flags, require_type
 from sim.render.frames import render_frames
 from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.autograd import step as simulate
 from sim.torch.modes import in_own_precision, outside_inference
 
@@ -150,7 +151,7 @@ class VectorEnv:
     @property
     def dtype(self) -> torch.dtype:
         """Dtype of all numbers."""
-        return DTYPES[self.task.dtype]
+        return TORCH_DTYPES[self.task.dtype]
 
     @property
     def max_episode_length(self) -> int:

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from sim.envs.state import TaskState
-from sim.envs.task import DTYPES, Task
+from sim.envs.task import Task
 from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, HardContact, MujocoContact
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.robot.robot import Robot
 
 LAWS: dict[str, ContactMethod] = {"hard": HardContact(), "mujoco": MujocoContact(friction="pyramid")}
@@ -81,7 +82,7 @@ class GymnasiumRobot(Task):
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
         """Sample the file's initial state with noise, like version 5: added to quaternions before normalisation."""
-        dtype, device = DTYPES[self.dtype], generator.device
+        dtype, device = TORCH_DTYPES[self.dtype], generator.device
         q0 = torch.as_tensor(self._model.q0, dtype=dtype, device=device)
         qpos, _ = to_mujoco(self._model, q0, q0.new_zeros(self._model.nv))
         qpos = qpos + self.uniform((n, self._model.nq), generator, -self.position_noise, self.position_noise)

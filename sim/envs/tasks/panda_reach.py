@@ -6,11 +6,12 @@ from pathlib import Path
 import torch
 
 from sim.envs.state import TaskState
-from sim.envs.task import DTYPES, Task
+from sim.envs.task import Task
 from sim.envs.tasks.files import example_robot
 from sim.errors import URDFWarning
 from sim.importers.load import load
 from sim.model.model import Model
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.robot.robot import Robot
 
 PANDA = "panda_description/urdf/panda.urdf"
@@ -100,6 +101,6 @@ class PandaReach(Task):
         return state.data["position"] - position, torch.where(scalar < 0.0, -rotation, rotation)
 
     def _near_home(self, n: int, generator: torch.Generator, spread: float) -> torch.Tensor:
-        home = torch.tensor(HOME, dtype=DTYPES[self.dtype], device=generator.device)
+        home = torch.tensor(HOME, dtype=TORCH_DTYPES[self.dtype], device=generator.device)
         turned = self.uniform((n, ARM), generator, -spread, spread)
         return home + torch.cat([turned, turned.new_zeros(n, len(HOME) - ARM)], dim=1)

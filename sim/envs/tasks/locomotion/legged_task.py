@@ -8,11 +8,12 @@ from types import MappingProxyType
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.task import DTYPES, Task
+from sim.envs.task import Task
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.model.model import Model
 from sim.rays.patterns import grid_pattern
 from sim.rays.targets import RayTargets
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product, rotated
 from sim.torch.rays import height_scan
 from sim.torch.robot.robot import Robot
@@ -71,7 +72,7 @@ class LeggedTask(Task):
         self.robot = robot
         self.sensors = tuple(name for foot in robot.feet for name in foot)
         self.logged = () if robot.terrain is None else ("level",)
-        self._start = torch.tensor(robot.q, dtype=DTYPES[self.dtype])
+        self._start = torch.tensor(robot.q, dtype=TORCH_DTYPES[self.dtype])
         self._servos = torch.as_tensor(robot.servos.copy())
         self._given = {name: torch.tensor(robot.model.parameters[name]) for name in self.spread}
         static = [robot.model.is_static(geometry) for geometry in robot.model.geometries]
@@ -241,7 +242,7 @@ class LeggedTask(Task):
     def _tiles(self, new: NewEpisodes) -> dict[str, torch.Tensor]:
         """Return level and origin of the tiles on which episodes begin, whose kind stays that of the environment."""
         assert self.robot.terrain is not None
-        origins = torch.as_tensor(self.robot.terrain.origins).to(new.generator.device, DTYPES[self.dtype])
+        origins = torch.as_tensor(self.robot.terrain.origins).to(new.generator.device, TORCH_DTYPES[self.dtype])
         levels, kinds = origins.shape[:2]
         first = max(levels // 2, 1) if new.last is None else levels  # the first episodes are on the easier half
         drawn = torch.randint(first, (len(new),), generator=new.generator, device=origins.device)

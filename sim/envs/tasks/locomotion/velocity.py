@@ -7,9 +7,9 @@ from types import MappingProxyType
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.task import DTYPES
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
+from sim.torch.arrays import TORCH_DTYPES
 
 ERRORS = ("speed_error", "turn_error")  # data of an episode: mean errors so far [m/s, rad/s]
 
@@ -65,7 +65,7 @@ class VelocityTask(LeggedTask):
 
     def command(self, n: int, generator: torch.Generator | None) -> torch.Tensor:
         """Draw commands [n, 3]."""
-        low, high = torch.tensor(self.commands, dtype=DTYPES[self.dtype]).unbind(dim=1)
+        low, high = torch.tensor(self.commands, dtype=TORCH_DTYPES[self.dtype]).unbind(dim=1)
         part = self.uniform((n, 3), generator, 0.0, 1.0)
         drawn = low.to(part) + (high - low).to(part) * part
         return drawn * (self.uniform((n, 1), generator, 0.0, 1.0) >= self.idle)
