@@ -4,7 +4,7 @@ from sim.learn.algorithms import ALGORITHMS, load_task, make_learner
 from sim.learn.apg import Apg, ApgSettings
 from sim.learn.evaluation import Evaluation, evaluate, write_animation
 from sim.learn.jobs import train
-from sim.learn.learner import Learner
+from sim.learn.learner import ActorCriticSettings, Learner
 from sim.learn.networks import Policy
 from sim.learn.policy_files import export_policy, load_policy, save_policy
 from sim.learn.ppo import Ppo, PpoSettings
@@ -14,6 +14,7 @@ from sim.learn.training import Training, run
 
 __all__ = [
     "ALGORITHMS",
+    "ActorCriticSettings",
     "Apg",
     "ApgSettings",
     "Evaluation",

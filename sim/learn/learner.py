@@ -4,7 +4,7 @@ import contextlib
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -38,6 +38,38 @@ class Settings:
             value = getattr(self, each.name)
             if not (value is None and each.default is None):
                 _require_setting(type(self).__name__, each.name, value, each.default)
+
+
+@dataclass(frozen=True)
+class ActorCriticSettings(Settings):
+    """Settings that :class:`sim.learn.Ppo` and :class:`sim.learn.Shac` have in common.
+
+    Attributes:
+        horizon: steps of each environment in an iteration; the gradients of SHAC pass through them.
+        discount: discount of rewards per step.
+        trace: λ of advantages and of the critic's targets.
+        policy_rate: initial learning rate of the policy.
+        value_rate: initial learning rate of the critic.
+        gradient_norm: maximum norm of a network's gradient.
+        deviation: initial standard deviation of the policy's actions, before they are bounded.
+        hidden: widths of the policy's layers.
+        value_hidden: widths of the critic's layers.
+
+    Example:
+        >>> import sim.learn
+        >>> issubclass(sim.learn.PpoSettings, sim.learn.ActorCriticSettings)
+        True
+    """
+
+    horizon: int = 32
+    discount: float = 0.99
+    trace: float = 0.95
+    policy_rate: float = 1e-3
+    value_rate: float = 1e-3
+    gradient_norm: float = 1.0
+    deviation: float = 0.5
+    hidden: Sequence[int] = (128, 64, 32)
+    value_hidden: Sequence[int] = (128, 64, 32)
 
 
 def _require_setting(where: str, name: str, value: Any, default: object) -> None:

@@ -6,7 +6,6 @@ et al., 2022). Values are learnt in units of the returns' mean and deviation, so
 an episode's time limit are bootstrapped, unless the task's time is final.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, Settings, group, seeded
+from sim.learn.learner import ActorCriticSettings, Learner, group, seeded
 from sim.learn.networks import Normaliser, Policy, Value
 from sim.learn.shac import lambda_returns
 
@@ -23,24 +22,17 @@ Rows = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class PpoSettings(Settings):
-    """Settings of :class:`Ppo`.
+class PpoSettings(ActorCriticSettings):
+    """Settings of :class:`Ppo`: those of :class:`ActorCriticSettings`, and more.
+
+    The policy's learning rate follows its change, that of the critic stays.
 
     Attributes:
-        horizon: steps of each environment in an iteration.
-        discount: discount of rewards per step.
-        trace: λ of advantages and of the critic's targets.
         clip: the ratio of new and old probability of an action has no effect beyond 1 ± clip.
         divergence: Kullback-Leibler divergence of old and new policy that the learning rate aims at.
         epochs: passes over the steps of an iteration.
         batches: batches of a pass.
-        policy_rate: initial learning rate of the policy.
-        value_rate: learning rate of the critic.
         entropy: weight of the policy's entropy.
-        gradient_norm: maximum norm of the gradients of policy and critic.
-        deviation: initial standard deviation of the policy's actions, before they are bounded.
-        hidden: widths of the policy's layers.
-        value_hidden: widths of the critic's layers.
 
     Example:
         >>> import sim.learn
@@ -49,20 +41,11 @@ class PpoSettings(Settings):
         (64, 0.2)
     """
 
-    horizon: int = 32
-    discount: float = 0.99
-    trace: float = 0.95
     clip: float = 0.2
     divergence: float = 0.01
     epochs: int = 5
     batches: int = 4
-    policy_rate: float = 1e-3
-    value_rate: float = 1e-3
     entropy: float = 0.0
-    gradient_norm: float = 1.0
-    deviation: float = 0.5
-    hidden: Sequence[int] = (128, 64, 32)
-    value_hidden: Sequence[int] = (128, 64, 32)
 
 
 class Ppo(Learner):

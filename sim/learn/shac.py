@@ -14,27 +14,20 @@ import torch
 
 from sim.envs import VectorEnv
 from sim.learn import processes
-from sim.learn.learner import Learner, Settings, Watched, group, seeded
+from sim.learn.learner import ActorCriticSettings, Learner, Watched, group, seeded
 from sim.learn.networks import Policy, Value
 
 
 @dataclass(frozen=True)
-class ShacSettings(Settings):
-    """Settings of :class:`Shac`.
+class ShacSettings(ActorCriticSettings):
+    """Settings of :class:`Shac`: those of :class:`ActorCriticSettings`, and more.
+
+    Both learning rates fall to a tenth.
 
     Attributes:
-        horizon: steps of the environment through which gradients pass.
-        discount: discount of rewards per step.
-        trace: λ of the critic's targets.
-        policy_rate: initial learning rate of the policy; it falls to a tenth.
-        value_rate: initial learning rate of the critic.
-        gradient_norm: maximum norm of the policy's gradient.
         target_share: fraction of the critic that the target network adopts per iteration.
         value_epochs: passes of the critic over the steps of an iteration.
         value_batches: batches of a pass.
-        deviation: initial standard deviation of the policy's actions, before they are bounded.
-        hidden: widths of the policy's layers.
-        value_hidden: widths of the critic's layers.
 
     Example:
         >>> import sim.learn
@@ -43,18 +36,13 @@ class ShacSettings(Settings):
         (16, 0.99)
     """
 
-    horizon: int = 32
-    discount: float = 0.99
-    trace: float = 0.95
     policy_rate: float = 2e-3
     value_rate: float = 2e-3
-    gradient_norm: float = 1.0
+    deviation: float = 0.3
+    value_hidden: Sequence[int] = (64, 64)
     target_share: float = 0.8
     value_epochs: int = 16
     value_batches: int = 4
-    deviation: float = 0.3
-    hidden: Sequence[int] = (128, 64, 32)
-    value_hidden: Sequence[int] = (64, 64)
 
 
 @dataclass
