@@ -67,6 +67,8 @@ class Apg(Learner):
     numbers: ClassVar[tuple[str, ...]] = (*Learner.numbers, "best_return")
 
     def __init__(self, env: VectorEnv, settings: ApgSettings, iterations: float, seed: int = 0):
+        if math.isinf(env.max_episode_length):
+            raise ModelError("Apg plays whole episodes, but the task's max_episode_length is infinite: use shac")
         super().__init__(env, iterations, seed)
         self.settings = settings
         with seeded(seed):

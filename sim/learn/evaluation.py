@@ -1,5 +1,6 @@
 """Evaluation of policies: whole episodes without randomness, and their motion as an animation."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,7 @@ from sim.model.model import Model
 from sim.render import Renderer, fit_camera, write_gif
 
 EPISODES = 64  # of an evaluation
+LONGEST = 1000  # steps of an evaluated episode that has no time limit
 FPS = 25  # frame rate of an animation
 FILM_SECONDS = 10.0  # maximum length of an animation
 FOLLOW_SECONDS = 0.5  # half-width of the smoothing of a camera's path
@@ -68,6 +70,9 @@ def evaluate(
 ) -> Evaluation:
     """Play whole episodes of a policy, without randomness in its actions.
 
+    An episode without a time limit, of a task whose ``max_episode_length`` is infinite, is played for 1000 steps unless
+    it fails before.
+
     Args:
         policy: the policy, such as a :class:`sim.learn.Policy`.
         task: the task.
@@ -91,11 +96,12 @@ def evaluate(
     last = torch.zeros_like(group(observation, "policy"))
     running = torch.ones(episodes, dtype=torch.bool, device=env.device)
     seen = [env.state.q]
+    limit = LONGEST if math.isinf(env.max_episode_length) else math.inf
     while bool(running.any()):
         observation, reward, terminated, truncated, info = env.step(policy(group(observation, "policy")))
         returns += reward.masked_fill(~running, 0.0)
         lengths += running
-        ended = running & (terminated | truncated)
+        ended = running & (terminated | truncated | (lengths >= limit))
         last = torch.where(ended[:, None], group(info["final_obs"], "policy"), last)
         running &= ~ended
         seen.append(env.state.q)

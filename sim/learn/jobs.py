@@ -15,6 +15,7 @@ from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.algorithms import load_task, make_learner
 from sim.learn.evaluation import evaluate
+from sim.learn.learner import require_limit
 from sim.learn.policy_files import save_policy
 from sim.learn.training import Training, run
 from sim.output import write_file
@@ -58,7 +59,8 @@ def train(
         **chosen: settings of the algorithm, ``envs`` and ``adjoint_clip``, see :func:`make_learner`.
 
     Raises:
-        ModelError: for an unknown task, algorithm or setting, and a folder that can't be written.
+        ModelError: for an unknown task, algorithm or setting, limits or a seed out of range, and a folder that can't be
+            written.
 
     Example:
         >>> import sim.learn
@@ -66,6 +68,7 @@ def train(
         >>> training.steps.tolist(), training.evaluation.lengths.shape
         ([32, 64], (64,))
     """
+    seconds = 60.0 * require_limit("train", "minutes", minutes)
     device = processes.join(device)
     made = load_task(task, **task_options) if isinstance(task, str) else task
     name = task if isinstance(task, str) else name_of(task)
@@ -76,7 +79,7 @@ def train(
     kept = Progress(out / "interrupted.npz" if out and first else None, settings, restart)
     with kept:
         learner = make_learner(made, algorithm, iterations=iterations, seed=seed, device=device, **chosen)
-        training = run(learner, seconds=60.0 * minutes, kept=kept, goal=goal, patience=patience)
+        training = run(learner, seconds=seconds, kept=kept, goal=goal, patience=patience)
         if not first:
             return training
         training = replace(training, evaluation=evaluate(training.policy, made, device=device))

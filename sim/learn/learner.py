@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import torch
 
 from sim.envs import VectorEnv
+from sim.envs.adapters import require_same_step
 from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.networks import Policy
@@ -91,6 +92,13 @@ def _require_setting(where: str, name: str, value: Any, default: object) -> None
             raise ModelError(f"{said} positive")
 
 
+def require_limit(where: str, name: str, value: Any) -> float:
+    """Return a limit of a training, which may be infinite. Raises ModelError unless it is a number of at least 0."""
+    if not (found := number(where, name, value)) >= 0.0:
+        raise ModelError(f"{where}: {name} is {value!r}; it must be at least 0")
+    return found
+
+
 class Step(NamedTuple):
     """Result of a step of the environments.
 
@@ -149,7 +157,7 @@ class Learner(ABC):
     """A policy in training.
 
     Args:
-        env: the environments of this process.
+        env: the environments of this process, which reset episodes within a step.
         iterations: number of iterations over which learning rates fall; infinity if they stay.
         seed: seed of networks and random numbers.
 
@@ -165,6 +173,10 @@ class Learner(ABC):
         >>> learner = sim.learn.make_learner(task, "shac", iterations=1, device="cpu", envs=4, horizon=4)
         >>> learner.iteration, learner.horizon, learner.env.num_actions
         (0, 4, 1)
+
+    Raises:
+        ModelError: for environments with another ``autoreset_mode`` than "same_step", and iterations or a seed that
+            aren't such numbers.
     """
 
     policy: Policy
@@ -175,6 +187,11 @@ class Learner(ABC):
     )  # attributes that a checkpoint stores
 
     def __init__(self, env: VectorEnv, iterations: float, seed: int):
+        name = type(self).__name__
+        require_same_step(name, env)
+        require_limit(name, "iterations", iterations)
+        if not (is_whole(seed, -(2**63)) and seed < 2**63):
+            raise ModelError(f"{name}: seed is {seed!r}; it must be a whole number of up to 64 bits")
         self.env, self.iterations, self.seed = env, iterations, seed
         self.generator = torch.Generator(env.device).manual_seed(processes.own_seed(seed) + 1)
         self.iteration = 0

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.evaluation import Evaluation
-from sim.learn.learner import Learner, stored
+from sim.learn.learner import Learner, require_limit, stored
 from sim.learn.networks import Policy
 from sim.progress import Progress
 
@@ -104,7 +104,7 @@ def run(
         clock: function that returns the time [s].
 
     Raises:
-        ModelError: for the progress of another task, such as one with other observations.
+        ModelError: for negative limits, and the progress of another task, such as one with other observations.
 
     Example:
         >>> import sim.learn
@@ -115,6 +115,8 @@ def run(
     """
     kept = Progress(None, {}) if kept is None else kept
     limit = learner.iterations if iterations is None else iterations
+    for name, value in (("iterations", limit), ("seconds", seconds), ("patience", patience)):
+        require_limit("run", name, value)
     rows, spent = _resumed(learner, kept)
     start = saved = clock()
     folder = None if kept.path is None else kept.path.parent

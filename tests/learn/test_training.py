@@ -281,6 +281,46 @@ def test_groups_of_observations_go_to_policy_and_critic(algorithm):
     torch.testing.assert_close(learner.value.normaliser.mean[:1], learner.policy.normaliser.mean)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("iterations", -1), ("iterations", math.nan), ("minutes", -0.1), ("patience", -2), ("seed", 1.5), ("seed", 2**64)],
+)
+def test_limits_and_seeds_out_of_range(option, value):
+    with raises_naming(option, str(value)):
+        train(Slider(), "ppo", device="cpu", envs=2, horizon=2, **{"iterations": 1, option: value})
+
+
+@pytest.mark.parametrize("mode", ["next_step", "disabled"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_learners_refuse_environments_that_reset_episodes_later(algorithm, mode):
+    kind = ALGORITHMS[algorithm]
+    env = VectorEnv(Slider(), 2, device="cpu", differentiable=kind.differentiable, autoreset_mode=mode)
+    with raises_naming(kind.learner.__name__, "same_step", mode):
+        kind.learner(env, kind.settings(), 1)
+
+
+class Endless(Slider):
+    """Episodes without a time limit that fail beyond 1 m, where those begin that move fast enough."""
+
+    max_episode_length = math.inf
+
+    def terminated(self, state):
+        return state.q[:, 0].abs() > 1.0
+
+
+def test_episodes_without_a_time_limit_are_evaluated_for_a_thousand_steps(monkeypatch):
+    monkeypatch.setattr("sim.learn.evaluation.LONGEST", 15)
+    learner = learner_of("ppo", Endless(), envs=2, horizon=2)
+    with torch.no_grad():
+        learner.policy.mean[-1].weight.zero_()  # no force: a quarter leaves within the time
+    found = evaluate(learner.policy, Endless(), episodes=40, device="cpu")
+    assert found.lengths.max() == 15
+    assert 1 <= found.lengths.min() < 15
+    assert np.isfinite(found.returns).all()
+    with raises_naming("Apg", "max_episode_length"):
+        learner_of("apg", Endless())
+
+
 def policy_with_statistics() -> Policy:
     policy = Policy(3, torch.tensor([-2.0, 0.0]), torch.tensor([2.0, 5.0]))
     policy.normaliser.update(torch.randn(200, 3) * torch.tensor([1.0, 5.0, 0.2]) + 3.0)
