@@ -30,7 +30,7 @@ from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.learner import Learner, Settings, group, seeded
 from sim.learn.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
-from sim.learn.networks import Policy, layers
+from sim.learn.networks import Normaliser, Policy, layers
 
 ENHANCEMENTS = ("none", "jacobian", "simulated")
 
@@ -151,7 +151,8 @@ class Sac(Learner):
         seed: seed of networks and random numbers.
 
     Raises:
-        ModelError: if stored states can't be simulated again, for settings that need it.
+        ModelError: if stored states can't be simulated again, for settings that need it; and for enhancements and
+            extras with critics that have observations of their own.
 
     Example:
         >>> import sim.learn
@@ -169,8 +170,17 @@ class Sac(Learner):
         bounds = (env.action_low, env.action_high)
         with seeded(seed):
             policy = Policy(env.num_observations, *bounds, settings.hidden, 1.0)
-            critic = Critic(env.num_observations, env.num_actions, settings.hidden)
+            critic = Critic(group(self.observation, "critic").shape[1], env.num_actions, settings.hidden)
         self.policy, self.critic = policy.to(env.device, env.dtype), critic.to(env.device, env.dtype)
+        self.normaliser = self.policy.normaliser  # of the critics' observations
+        self.sees_more = "critic" in env.observation_groups
+        if self.sees_more:
+            self.normaliser = Normaliser(group(self.observation, "critic").shape[1]).to(env.device, env.dtype)
+            if settings.enhance != "none" or settings.extras:
+                raise ModelError(
+                    f"{type(env.task).__name__} has a group of observations for critics, for which SAC has neither "
+                    "extras nor enhancements; leave out one of them"
+                )
         self.target = copy.deepcopy(self.critic)
         self.log_temperature = nn.Parameter(torch.tensor(math.log(0.1), device=env.device))
         self.temperature = nn.ParameterList([self.log_temperature])
@@ -206,14 +216,16 @@ class Sac(Learner):
 
     def parts(self) -> dict[str, Any]:
         """Return networks, optimisers and the replay buffer."""
-        parts = {name: getattr(self, name) for name in ("policy", "critic", "target", "temperature", "replay")}
-        return parts | {f"{name} optimiser": optimiser for name, optimiser in self.optimisers.items()}
+        names = ("policy", "critic", "target", "normaliser", "temperature", "replay")
+        return {name: getattr(self, name) for name in names} | {
+            f"{name} optimiser": optimiser for name, optimiser in self.optimisers.items()
+        }
 
     def _act(self) -> None:
         """Take a step, and store it."""
         env = self.env
         self.cut()
-        before, observation = env.state, group(self.observation, "policy")
+        before, seen, observation = env.state, self.observation, group(self.observation, "policy")
         if self.replay.size < self.settings.random_steps:
             share = torch.rand(env.num_envs, env.num_actions, generator=self.generator, device=env.device)
             action = env.action_low + share * (env.action_high - env.action_low)
@@ -227,6 +239,9 @@ class Sac(Learner):
         self.policy.normaliser.update(processes.of_all_processes(observation))
         rows = {"observation": observation, "action": action, "reward": found.reward, "after": after}
         rows |= {"q": before.q, "qd": before.qd, "steps": before.steps, "final": found.final, **derivatives}
+        if self.sees_more:
+            rows |= {"seen": group(seen, "critic"), "seen_after": group(found.after, "critic")}
+            self.normaliser.update(processes.of_all_processes(rows["seen"]))
         rows = {name: value.detach() for name, value in rows.items()}
         self.replay.add(rows)
         if self.settings.extras:
@@ -252,7 +267,8 @@ class Sac(Learner):
     def _update(self, batch: Batch) -> None:
         """Run one gradient step of critics, policy and temperature."""
         wanted = self.targets(batch)
-        found = self.critic(self.policy.normaliser(batch["observation"]), self._scaled(batch["action"]))
+        seen = self.normaliser(batch.get("seen", batch["observation"]))
+        found = self.critic(seen, self._scaled(batch["action"]))
         self._descend("critic", (found - wanted).square().mean(dim=1).sum())
         action, density = self.policy.sample_with_density(batch["observation"], self.generator)
         temperature = self.log_temperature.detach().exp()
@@ -267,7 +283,7 @@ class Sac(Learner):
     @torch.no_grad()
     def targets(self, batch: Batch) -> torch.Tensor:
         """Return the critics' targets for stored steps [n]."""
-        following = self.value(batch["after"], self.target).masked_fill(batch["final"], 0.0)
+        following = self.value(batch["after"], self.target, batch.get("seen_after")).masked_fill(batch["final"], 0.0)
         return batch["reward"] + self.discount * following
 
     def worth(self, batch: Batch, action: torch.Tensor) -> torch.Tensor:
@@ -280,12 +296,20 @@ class Sac(Learner):
             return (slope * action).sum(dim=1)
         if self.settings.enhance == "simulated":
             return self._simulated(batch, action)
-        return self.critic(self.policy.normaliser(batch["observation"]), self._scaled(action)).amin(dim=0)
+        seen = batch.get("seen", batch["observation"])
+        return self.critic(self.normaliser(seen), self._scaled(action)).amin(dim=0)
 
-    def value(self, observation: torch.Tensor, critic: Critic) -> torch.Tensor:
-        """Return the expected return from observations on, entropy included [n]."""
+    def value(self, observation: torch.Tensor, critic: Critic, seen: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the expected return from observations on, entropy included [n].
+
+        Args:
+            observation: the policy's observations [n, ...].
+            critic: the critics.
+            seen: their observations [n, ...]. Default: those of the policy.
+        """
         action, density = self.policy.sample_with_density(observation, self.generator)
-        found = critic(self.policy.normaliser(observation), self._scaled(action)).amin(dim=0)
+        normal = self.normaliser(observation if seen is None else seen)
+        found = critic(normal, self._scaled(action)).amin(dim=0)
         return found - self.log_temperature.detach().exp() * density
 
     def _enhanced_slope(self, batch: Batch) -> torch.Tensor:

@@ -137,7 +137,7 @@ def test_sac_bootstraps_time_limits_and_not_failures(monkeypatch):
         again = simulate(beside(env, len(late), False), rows, rows["action"])[2]
         if not first_order:  # the last observation, not the next episode's first
             torch.testing.assert_close(rows["after"], again, rtol=1e-6, atol=1e-6)
-        monkeypatch.setattr(learner, "value", lambda observation, critic: 0.0 * observation[:, 0] + 7.0)
+        monkeypatch.setattr(learner, "value", lambda observation, *_: 0.0 * observation[:, 0] + 7.0)
         expected = rows["reward"] + 0.9 * 7.0 * ~fallen
         torch.testing.assert_close(learner.targets(rows), expected)
 
@@ -148,7 +148,7 @@ def test_nothing_follows_the_end_of_a_pendulums_time(monkeypatch):
     learner = Sac(env, SacSettings(steps=110, random_steps=1000))
     learner.iterate()
     rows = {name: value[: learner.replay.size] for name, value in learner.replay.rows.items()}
-    monkeypatch.setattr(learner, "value", lambda observation, critic: 0.0 * observation[:, 0] + 7.0)
+    monkeypatch.setattr(learner, "value", lambda observation, *_: 0.0 * observation[:, 0] + 7.0)
     late = rows["steps"] == 99
     assert late.sum() == 3
     torch.testing.assert_close(learner.targets(rows), rows["reward"] + 7.0 * ~late)

@@ -321,6 +321,29 @@ def test_episodes_without_a_time_limit_are_evaluated_for_a_thousand_steps(monkey
         learner_of("apg", Endless())
 
 
+def test_critics_of_sac_see_their_group():
+    """A critic that knows the velocity, which the policy doesn't see; what it adds can't be simulated again."""
+    learner = learner_of("sac", Groups(), envs=4, steps=6, updates=2, random_steps=8, batch=8)
+    learner.iterate()
+    assert (learner.policy.num_observations, learner.normaliser.mean.numel()) == (1, 2)
+    torch.testing.assert_close(learner.normaliser.mean[:1], learner.policy.normaliser.mean)
+    rows = {name: value[: learner.replay.size] for name, value in learner.replay.rows.items()}
+    torch.testing.assert_close(rows["seen"], torch.cat([rows["q"], rows["qd"]], dim=1))
+    torch.testing.assert_close(rows["after"][:-4], rows["observation"][4:])
+    torch.testing.assert_close(rows["seen_after"][:-4], rows["seen"][4:])
+    changed = {**rows, "seen": rows["seen"] + torch.tensor([0.0, 1.0])}
+    action = torch.zeros(learner.replay.size, 1)
+    assert not torch.equal(learner.worth(rows, action), learner.worth(changed, action))
+    changed = {**rows, "seen_after": rows["seen_after"] + torch.tensor([0.0, 1.0])}
+    state = learner.generator.get_state()
+    targets = learner.targets(rows)
+    learner.generator.set_state(state)
+    assert not torch.equal(targets, learner.targets(changed))
+    for more in ({"extras": 1}, {"enhance": "simulated"}):
+        with raises_naming("Groups", "extras", "critics"):
+            learner_of("sac", Groups(), **more)
+
+
 def policy_with_statistics() -> Policy:
     policy = Policy(3, torch.tensor([-2.0, 0.0]), torch.tensor([2.0, 5.0]))
     policy.normaliser.update(torch.randn(200, 3) * torch.tensor([1.0, 5.0, 0.2]) + 3.0)
