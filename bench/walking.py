@@ -4,7 +4,7 @@
     python -m bench.walking --seeds 3 --tasks QuadrupedGetUp --json bench/results/get_up_cpu.json
 
 Trainings in the file aren't repeated. Two processes train a policy, with one thread each; seconds are the processor
-time of each of them. Every half minute the policy is kept, and later played without randomness
+time of each of them. Every 20 seconds the policy is kept, and later played without randomness
 (:mod:`examples.rl.walk`): 64 random commands, or 64 falls, of five seconds.
 """
 
@@ -32,10 +32,10 @@ from examples.rl.walk import SECONDS, Engine, Walk, follow, here, in_mujoco, ran
 from sim.envs import GetUpTask, Task, VelocityTask, make_task
 from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
 
-MINUTES = {"QuadrupedVelocity": 3.0, "QuadrupedGetUp": 3.0, "Go2Velocity": 5.0}
+MINUTES = {"QuadrupedVelocity": 2.0, "QuadrupedGetUp": 2.0, "Go2Velocity": 5.0}
 ALGORITHMS = ("ppo", "shac")
-PROCESSES = 2
-EVERY = 30.0  # seconds between two policies that are played
+PROCESSES, ENVS = 2, 256  # environments in each process
+EVERY = 20.0  # seconds between two policies that are played
 GOAL = 0.1  # error of the velocity [m/s]
 
 
@@ -64,15 +64,15 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def train(name: str, algorithm: str, seed: int, folder: Path) -> None:
-    """Train in one of several processes; the first one writes a policy every half minute, and the times."""
+    """Train in one of several processes; the first one writes a policy every 20 seconds, and the times."""
     processes.join("cpu")
     task = make_task(name)
-    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1)
+    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1, envs=ENVS)
     steps, seconds = [0], [0.0]
     while True:
         if processes.number() == 0:
             save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {})
-            times = {"steps": steps, "seconds": seconds, "envs": learner.env.num_envs}
+            times = {"steps": steps, "seconds": seconds, "envs": ENVS}
             (folder / "times.json").write_text(json.dumps(times))
         if seconds[-1] >= 60.0 * MINUTES[name]:
             return

@@ -1,6 +1,6 @@
 """Plays a policy of a legged robot, here and in MuJoCo.
 
-    torchrun --nproc-per-node 2 -m sim train QuadrupedVelocity --minutes 5 --iterations 100000 --out out/walk
+    torchrun --nproc-per-node 2 -m sim train QuadrupedVelocity --envs 256 --minutes 2 --iterations 1000 --out out/walk
     python -m examples.rl.walk out/walk/policy.pt
 
 Prints the errors of the commanded velocities over 64 random commands of five seconds, without their first second: the

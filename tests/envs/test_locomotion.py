@@ -79,8 +79,11 @@ def test_servos_of_a_file_stay_in_their_order(tmp_path):
     torch.testing.assert_close(inputs, torch.tensor([[0.6, 0.0], [0.1, 0.5]]))
 
 
-def test_gains_by_joint():
-    robot = legged_robot(quadruped.QUADRUPED_URDF, STAND, kp={".*calf.*": 50.0, ".*": 30.0}, kd=1.0)
+def test_gains_by_joint_and_colliders_by_name():
+    gains = {".*calf.*": 50.0, ".*": 30.0}
+    robot = legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=gains, kd=1.0, colliders=".*foot.*|trunk/.*")
+    collide = [geometry.name for geometry in robot.model.geometries if geometry.collides]
+    assert collide == ["trunk/collision_0", *(f"{leg}_foot/collision_0" for leg in quadruped.LEGS), "ground"]
     expected = [50.0 if "calf" in name else 30.0 for name in robot.joints]
     assert robot.model.parameters["actuator_kp"].tolist() == expected
 
@@ -90,6 +93,7 @@ def test_gains_by_joint():
     [
         ("", {}, ["no servos", "kp"]),
         ('<motor name="m" joint="left"/>', {"kp": 1.0}, ["'m'", "servo"]),
+        ('<position joint="left" kp="1"/>', {"colliders": "sole"}, ["colliders"]),
         ('<position joint="left" kp="1"/>', {"stand": {"knee": 0.1}}, ["stand", "'knee'", "left, right"]),
     ],
 )
@@ -98,6 +102,22 @@ def test_files_that_are_no_legged_robots(actuators, options, named, tmp_path):
     file.write_text(BIPED.format(actuators))
     with raises_naming(*named):
         legged_robot(file, **{"stand": {}, **options})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "feet", "joints"), [("Go2Velocity", 4, 12), ("G1Velocity", 2, 29)])
+def test_robots_of_example_robot_data_stand(name, feet, joints):
+    """For half a second, with targets of zero."""
+    env = sim.envs.make(name, 2, device="cpu", seed=0)
+    task = env.task
+    assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, joints, joints)
+    env.reset()
+    for _ in range(25):
+        _, reward, terminated, _, _ = env.step(torch.zeros(2, joints))
+        assert not terminated.any()
+    assert bool(reward.isfinite().all())
+    assert bool((task.height(env.state) > 0.8 * task.robot.height).all())
+    assert task.stands(env.state).float().mean() > 0.9
 
 
 def test_a_robot_needs_a_free_base():
@@ -395,3 +415,11 @@ def test_gradients_on_rough_ground(rough):
     (gradient,) = torch.autograd.grad(total + observation["policy"].square().sum(), action)
     assert bool(gradient.isfinite().all())
     assert bool((gradient.norm(dim=1) > 0.0).all())
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "shac"])
+def test_trainings_on_rough_ground(rough, algorithm):
+    learner = make_learner(rough.task, algorithm, iterations=2, device="cpu", envs=4, horizon=4)
+    for _ in range(2):
+        assert all(np.isfinite(value) for name, value in learner.iterate().items() if name not in ("return", "length"))
+    assert all(bool(value.isfinite().all()) for value in learner.policy.parameters())

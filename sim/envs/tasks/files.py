@@ -26,7 +26,7 @@ def example_robot(path: str) -> Path:
         files = metadata.files("example-robot-data") or []
     except metadata.PackageNotFoundError:
         name = Path(path).name
-        raise ModelError(f"{name} comes with example-robot-data; pip install example-robot-data") from None
+        raise ModelError(f"{name} comes with example-robot-data: pip install 'backswing[robots]'") from None
     for file in files:
         if file.match(path):
             return Path(str(file.locate()))

@@ -4,7 +4,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,7 @@ def legged_robot(
     kp: ByJoint | None = None,
     kd: ByJoint = 0.0,
     feet: Sequence[Sequence[str]] | None = None,
+    colliders: str = ".*",
     terrain: Terrain | None = None,
     friction: float = 1.0,
     delay: Delay | None = None,
@@ -98,7 +99,8 @@ def legged_robot(
 ) -> LeggedRobot:
     """Read a legged robot, give its joints servos, and stand it on the ground.
 
-    Joints are chosen by regular expressions that match whole names; of several that match the first counts.
+    Joints and geometries are chosen by regular expressions that match whole names; of several that match the first
+    counts.
 
     Args:
         file: the robot, in any format of :func:`sim.load`; the base of a URDF is free.
@@ -107,6 +109,8 @@ def legged_robot(
         kd: velocity gains, likewise [N m s/rad].
         feet: names of the geometries of each foot. Default: the geometries that touch the ground when the robot stands,
             one foot for each link.
+        colliders: expression for the names of the geometries that collide, such as ".*foot.*". Fewer of them are
+            faster.
         terrain: the ground. Default: that of the file, or a plane.
         friction: friction of the ground, which multiplies that of the feet.
         delay: delay of the servos that are added.
@@ -130,6 +134,10 @@ def legged_robot(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)  # rotors behind fixed joints, limits of safety controllers
         builder = read_file(file, **{**free, **options})
+    for each in builder.geometries.values():
+        geometry = each.geometry
+        collides = geometry.collides and re.fullmatch(colliders, geometry.name) is not None
+        each.geometry = replace(geometry, collides=collides)
     _add_servos(builder, os.fspath(file), kp, kd, delay)
     _add_ground(builder, terrain, friction)
     model = builder.finalize(dtype)
@@ -140,7 +148,7 @@ def legged_robot(
     q[:3] = 0.0
     heights = lowest_points(model, q)
     if not heights:
-        raise ModelError(f"{os.fspath(file)}: the robot has no geometry that collides, so that it can't stand")
+        raise ModelError(f"{os.fspath(file)}: no geometry of the robot collides, so that it can't stand; see colliders")
     q[2] = -min(heights.values())
     found = _feet(model, heights) if feet is None else tuple(tuple(foot) for foot in feet)
     return LeggedRobot(model, q, trial.base, found, terrain)

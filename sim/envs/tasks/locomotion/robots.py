@@ -40,18 +40,20 @@ class QuadrupedGetUp(GetUpTask):
 
 
 class Go2Velocity(VelocityTask):
-    """Unitree's Go2, from example-robot-data.
+    """Unitree's Go2.
 
     Args:
-        file: file of the robot. Default: that of example-robot-data.
+        file: file of the robot. Default: the URDF of example-robot-data, of which the feet collide.
         terrain: the ground. Default: a plane.
         dtype: "float32" or "float64".
     """
 
-    def __init__(self, file: Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+    def __init__(self, file: str | Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
         found = example_robot("go2_description/urdf/go2.urdf") if file is None else file
         stand = {".*thigh.*": 0.9, ".*calf.*": -1.8}
-        super().__init__(legged_robot(found, stand, kp=35.0, kd=1.0, terrain=terrain, dtype=dtype))
+        colliders = ".*_foot/.*" if file is None else ".*"  # convex meshes of hundreds of points
+        robot = legged_robot(found, stand, kp=35.0, kd=1.0, colliders=colliders, terrain=terrain, dtype=dtype)
+        super().__init__(robot)
 
 
 class G1Velocity(VelocityTask):
@@ -66,7 +68,7 @@ class G1Velocity(VelocityTask):
     commands = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5))
     least_height = 0.65
 
-    def __init__(self, file: Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+    def __init__(self, file: str | Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
         found = example_robot("g1_description/urdf/g1_29dof_rev_1_0.urdf") if file is None else file
         stand = {
             ".*_hip_pitch_joint": -0.312, ".*_knee_joint": 0.669, ".*_ankle_pitch_joint": -0.363,
