@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from sim.envs import GetUpTask, Task, VelocityTask, make_task
 from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
 
 MINUTES = {"QuadrupedVelocity": 2.0, "QuadrupedGetUp": 2.0, "Go2Velocity": 5.0}
-ALGORITHMS = ("ppo", "shac")
+ALGORITHMS, LAWS = ("ppo", "shac"), ("hard", "mujoco")
 PROCESSES, ENVS = 2, 256  # environments in each process
 EVERY = 20.0  # seconds between two policies that are played
 GOAL = 0.1  # error of the velocity [m/s]
@@ -45,33 +46,34 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each task (1)")
     parser.add_argument("--tasks", nargs="*", default=["QuadrupedVelocity"], help=f"of {', '.join(MINUTES)}")
     parser.add_argument("--algorithms", nargs="*", default=["ppo"], help=f"of {', '.join(ALGORITHMS)} (ppo)")
+    parser.add_argument("--law", choices=LAWS, default="hard", help="contact law (hard)")
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)  # one process of a training: its folder
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
     if options.train is not None:
-        train(options.tasks[0], options.algorithms[0], options.seeds, options.train)
+        train(options.tasks[0], options.law, options.algorithms[0], options.seeds, options.train)
         return
     trainings = Trainings(options.json, key_of=key_of, order=key_of)
-    wanted = [(t, a, s) for t in options.tasks for a in options.algorithms for s in range(options.seeds)]
-    for task, algorithm, seed in tqdm([each for each in wanted if each not in trainings], unit="training"):
-        trainings.add(measure(task, algorithm, seed))
+    wanted = list(product(options.tasks, [options.law], options.algorithms, range(options.seeds)))
+    for case in tqdm([each for each in wanted if each not in trainings], unit="training"):
+        trainings.add(measure(*case))
 
 
-def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
+def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
     """Return the key of a training."""
-    return (row["task"], row["algorithm"], row["seed"])
+    return (row["task"], row["law"], row["algorithm"], row["seed"])
 
 
-def train(name: str, algorithm: str, seed: int, folder: Path) -> None:
+def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
     """Train in one of several processes; the first one writes a policy every 20 seconds, and the times."""
     processes.join("cpu")
-    task = make_task(name)
+    task = make_task(name, law=law)
     learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1, envs=ENVS)
     steps, seconds = [0], [0.0]
     while True:
         if processes.number() == 0:
-            save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {})
+            save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {"law": law})
             times = {"steps": steps, "seconds": seconds, "envs": ENVS}
             (folder / "times.json").write_text(json.dumps(times))
         if seconds[-1] >= 60.0 * MINUTES[name]:
@@ -82,18 +84,18 @@ def train(name: str, algorithm: str, seed: int, folder: Path) -> None:
         seconds.append(seconds[-1] + float(part.seconds[-1]))
 
 
-def measure(name: str, algorithm: str, seed: int) -> dict[str, Any]:
+def measure(name: str, law: str, algorithm: str, seed: int) -> dict[str, Any]:
     """Train in several processes, and play the policies."""
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(PROCESSES), "-m", "bench.walking"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        chosen = ["--tasks", name, "--algorithms", algorithm, "--seeds", str(seed), "--train", made]
+        chosen = ["--tasks", name, "--law", law, "--algorithms", algorithm, "--seeds", str(seed), "--train", made]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
         subprocess.run([sys.executable, *launch, *chosen], check=True, env=environment)
         times = json.loads((folder / "times.json").read_text())
         policies = [load_policy(folder / f"{k}.pt")[0] for k in range(len(times["steps"]))]
-    task = make_task(name)
-    kind = {"task": name, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
+    task = make_task(name, law=law)
+    kind = {"task": name, "law": law, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
     return {**kind, "processes": PROCESSES, **times, **results(policies, task)}
 
 
@@ -132,14 +134,19 @@ def reached(row: dict[str, Any]) -> float:
     return next((s for s, e in zip(row["seconds"], row["speed_error"], strict=True) if e < GOAL), math.inf)
 
 
+def case_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return what trainings with different seeds have in common."""
+    return (row["task"], row["law"], row["algorithm"])
+
+
 def plot_errors(path: Path, record: dict[str, Any]) -> None:
     """Plot errors of the velocity over the seconds of training, a line for each training."""
-    cases = list(dict.fromkeys((row["task"], row["algorithm"]) for row in record["rows"]))
+    cases = list(dict.fromkeys(case_of(row) for row in record["rows"]))
     with plot(path) as (axes,):
         for row in record["rows"]:
-            case = (row["task"], row["algorithm"])
-            first = next(each for each in record["rows"] if (each["task"], each["algorithm"]) == case) is row
-            label = f"{case[0]}, {case[1].upper()}" if first else None
+            case = case_of(row)
+            first = next(each for each in record["rows"] if case_of(each) == case) is row
+            label = f"{row['algorithm'].upper()}, law '{row['law']}'" if first else None
             axes.semilogy(row["seconds"], row["speed_error"], color=f"C{cases.index(case)}", label=label)
         axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
         axes.set_xlabel("seconds of training, on two cores")
@@ -150,7 +157,7 @@ def plot_errors(path: Path, record: dict[str, Any]) -> None:
 def section(record: dict[str, Any]) -> str:
     """Return the section of the page: a row for each training."""
     lines = [
-        "| task | algorithm | seed | steps | seconds | below 0.1 m/s after [s] | error of the velocity [m/s] "
+        "| law | algorithm | seed | steps | seconds | below 0.1 m/s after [s] | error of the velocity [m/s] "
         "| of its mean [m/s] | of the rate [rad/s] | fell | in MuJoCo: error of the velocity [m/s] | of its mean [m/s] "
         "| of the rate [rad/s] | fell |",
         f"|{'---|' * 14}",
@@ -162,7 +169,7 @@ def section(record: dict[str, Any]) -> str:
             for engine in ("here", "mujoco")
             for name in ("speed_error", "mean_speed_error", "turn_error", "falls")
         ]
-        first = (row["task"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
+        first = (row["law"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
         seconds = (f"{row['seconds'][-1]:.0f}", "-" if math.isinf(after) else f"{after:.0f}")
         lines.append(f"| {' | '.join((*first, *seconds, *numbers))} |")
     return "\n".join([WALKING, "![Error over the seconds of training](walking.png)", "", *lines])
@@ -187,8 +194,8 @@ The errors are those of the policy without randomness: 64 robots follow a comman
 without the first second. The error of the velocity is its mean distance from the command at each action, 50 times a
 second, with the swaying of the gait; that of its mean takes the mean velocity of each robot.
 
-In MuJoCo the same model is written as MJCF and simulated with the same step, by its integrator "implicitfast" and with
-its own soft contacts.
+For MuJoCo the model is written as MJCF. It has the same time step, the integrator "implicitfast" and soft contacts. The
+law "mujoco" takes MuJoCo's steps in training, too.
 """
 
 GET_UP = """\

@@ -69,7 +69,9 @@ def here(task: LeggedTask) -> Engine:
 
     def step(q: np.ndarray, qd: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if len(q) not in simulators:
-            simulators[len(q)] = sim.Simulator(task.model(), task.dt, len(q), "cpu", task.contact())
+            simulators[len(q)] = sim.Simulator(
+                task.model(), task.dt, len(q), "cpu", task.contact(), integrator=task.integrator
+            )
         held = np.broadcast_to(targets, (task.frame_skip, *targets.shape))
         motion = simulators[len(q)].rollout(simulators[len(q)].state(q, qd), control=held)
         return motion.q.numpy()[-1], motion.qd.numpy()[-1]
@@ -86,7 +88,8 @@ def in_mujoco(task: LeggedTask) -> Engine:
         warnings.simplefilter("ignore", MJCFWarning)  # MuJoCo doesn't enforce velocity limits
         loaded = mujoco.MjModel.from_xml_path(str(write_mjcf(Path(folder) / "robot.xml", model)))
     loaded.opt.timestep = task.dt
-    loaded.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # stable with the gains of servos
+    if task.model().mujoco is None:
+        loaded.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # stable with the gains of servos
     robots: list[Any] = []
 
     def step(q: np.ndarray, qd: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -130,7 +130,13 @@ def test_ants_are_listed_beside_the_paper(tmp_path) -> None:
 def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     names = ("speed_error", "mean_speed_error", "turn_error", "falls")
     here, there = (dict(zip(names, values, strict=True)) for values in ((0.05, 0.04, 0.06, 0), (0.07, 0.06, 0.08, 1)))
-    common = {"task": "Go2Velocity", "algorithm": "ppo", "seconds": [0.0, 30.0, 60.2], "steps": [0, 5000, 10000]}
+    common = {
+        "task": "Go2Velocity",
+        "law": "hard",
+        "algorithm": "ppo",
+        "seconds": [0.0, 30.0, 60.2],
+        "steps": [0, 5000, 10000],
+    }
     common |= {"here": here, "mujoco": there}
     rows = [
         {"seed": 0, "speed_error": [0.5, 0.099, 0.05], **common},
@@ -138,8 +144,8 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     ]
     text = walking.section({"rows": rows})
     numbers = "0.050 | 0.040 | 0.060 | 0 | 0.070 | 0.060 | 0.080 | 1 |"
-    assert f"| Go2Velocity | PPO | 0 | 10,000 | 60 | 30 | {numbers}\n" in text
-    assert text.endswith(f"| Go2Velocity | PPO | 1 | 10,000 | 60 | - | {numbers}")
+    assert f"| hard | PPO | 0 | 10,000 | 60 | 30 | {numbers}\n" in text
+    assert text.endswith(f"| hard | PPO | 1 | 10,000 | 60 | - | {numbers}")
     walking.plot_errors(tmp_path / "curve.png", {"rows": rows})
     assert (tmp_path / "curve.png").stat().st_size > 5000
     risen = {"seed": 0, "steps": [0, 900, 1800], "seconds": [0.0, 30.0, 60.2], "standing": [0.2, 0.92, 0.97]}

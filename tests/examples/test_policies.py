@@ -126,6 +126,21 @@ def test_robots_that_stand_miss_the_commanded_velocity_here_and_in_mujoco():
         assert 0.28 < found.q[-1, 0, 2] < task.robot.height
 
 
+def test_steps_of_mujoco_s_law_are_mujoco_s():
+    """Half a second with random actions, in double precision."""
+    task = sim.envs.make_task("QuadrupedVelocity", law="mujoco", dtype="float64")
+    generator = torch.Generator().manual_seed(0)
+    q, qd = np.tile(task.robot.q, (2, 1)), np.zeros((2, 18))
+    states = [(q, qd), (q, qd)]
+    engines = (walk.here(task), walk.in_mujoco(task))
+    for _ in range(25):
+        action = torch.rand(2, 12, generator=generator, dtype=torch.float64) - 0.5
+        targets = task.inputs(sim.envs.TaskState(torch.tensor(q), torch.tensor(qd), torch.zeros(2)), action)["control"]
+        states = [engine(*state, targets.numpy()) for engine, state in zip(engines, states, strict=True)]
+    np.testing.assert_allclose(states[0][0], states[1][0], atol=1e-5)
+    assert abs(states[0][0] - q).max() > 0.1
+
+
 def test_robots_stand_if_they_fall_on_their_feet():
     class Dropped(QuadrupedGetUp):
         max_episode_length = 50

@@ -16,15 +16,14 @@ import torch
 
 from sim.envs.state import TaskState
 from sim.envs.task import Task
+from sim.envs.tasks.common import contact_of
 from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco
 from sim.model.model import Model
-from sim.simulation.options import ContactMethod, HardContact, MujocoContact
+from sim.simulation.options import ContactMethod
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.robot.robot import Robot
-
-LAWS: dict[str, ContactMethod] = {"hard": HardContact(), "mujoco": MujocoContact(friction="pyramid")}
 
 
 def gymnasium_file(name: str) -> Path:
@@ -65,9 +64,7 @@ class GymnasiumRobot(Task):
     def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
         super().__init__(dtype)
         self.integrator = integrator
-        if law not in LAWS:
-            raise ModelError(f"{type(self).__name__}: law is {law!r}; it must be {' or '.join(map(repr, LAWS))}")
-        self._contact = LAWS[law]
+        self._contact = contact_of(law, type(self).__name__)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md lists the differences
             self._model = load(gymnasium_file(self.file), dtype=dtype)

@@ -7,7 +7,7 @@ import torch
 
 from sim.envs.state import TaskState
 from sim.envs.task import Task
-from sim.envs.tasks.files import example_robot
+from sim.envs.tasks.common import example_robot
 from sim.errors import URDFWarning
 from sim.importers.load import load
 from sim.model.model import Model

@@ -17,6 +17,7 @@ class GetUpTask(LeggedTask):
 
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
+        law: contact law, see :class:`LeggedTask`.
 
     Attributes:
         bend: largest distance of a joint from the standing pose at the beginning [rad].

@@ -3,16 +3,19 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import Task
+from sim.envs.tasks.common import contact_of
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
-from sim.model.model import Model
+from sim.model.model import Model, MujocoOptions
 from sim.rays.patterns import grid_pattern
 from sim.rays.targets import RayTargets
+from sim.simulation.options import ContactMethod, contact_of_file
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product, rotated
 from sim.torch.rays import height_scan
@@ -20,6 +23,7 @@ from sim.torch.robot.robot import Robot
 
 STANDS = 1.0  # vertical force on a foot that stands [N]
 SCAN_SIZE, SCAN_SPACING = (1.2, 0.8), 0.2  # of the heights around the robot that it observes [m]
+MUJOCO = MujocoOptions(integrator="implicitfast", cone="elliptic")  # stable with the gains of servos
 FARTHEST = 1.0  # heights are observed up to this difference from those of flat ground [m]
 
 
@@ -30,6 +34,8 @@ class LeggedTask(Task):
 
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
+        law: contact law, "hard" or "mujoco", which takes MuJoCo's steps: with the settings of an MJCF
+            file, or with the integrator "implicitfast" and elliptic cones.
 
     Attributes:
         robot: as given.
@@ -67,8 +73,14 @@ class LeggedTask(Task):
     )
     weights: Mapping[str, float] = MappingProxyType({})
 
-    def __init__(self, robot: LeggedRobot):
+    def __init__(self, robot: LeggedRobot, law: str = "hard"):
         super().__init__(robot.model.dtype)
+        self._contact = contact_of(law, type(self).__name__)
+        if law == "mujoco":
+            stated = next((part.mujoco for part in robot.model.parts if part.mujoco is not None), MUJOCO)
+            parts = tuple(replace(part, mujoco=stated) for part in robot.model.parts)
+            robot = replace(robot, model=replace(robot.model, mujoco=stated, parts=parts))
+            self._contact, self.integrator = contact_of_file(stated), stated.integrator
         self.robot = robot
         self.sensors = tuple(name for foot in robot.feet for name in foot)
         self.logged = () if robot.terrain is None else ("level",)
@@ -84,6 +96,10 @@ class LeggedTask(Task):
     def model(self) -> Model:
         """Return the model of robot and ground."""
         return self.robot.model
+
+    def contact(self) -> ContactMethod:
+        """Return the options of the chosen law."""
+        return self._contact
 
     def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """Return the parameters of :attr:`spread`, each with one random factor for each episode."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sim.envs.tasks.files import BUNDLED, example_robot
+from sim.envs.tasks.common import BUNDLED, example_robot
 from sim.envs.tasks.locomotion.get_up import GetUpTask
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot, legged_robot
 from sim.envs.tasks.locomotion.velocity import VelocityTask
@@ -20,11 +20,12 @@ class QuadrupedVelocity(VelocityTask):
 
     Args:
         terrain: the ground. Default: a plane.
+        law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
     """
 
-    def __init__(self, terrain: Terrain | None = None, dtype: str = "float32"):
-        super().__init__(quadruped(terrain, dtype))
+    def __init__(self, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"):
+        super().__init__(quadruped(terrain, dtype), law)
 
 
 class QuadrupedGetUp(GetUpTask):
@@ -32,11 +33,12 @@ class QuadrupedGetUp(GetUpTask):
 
     Args:
         terrain: the ground. Default: a plane.
+        law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
     """
 
-    def __init__(self, terrain: Terrain | None = None, dtype: str = "float32"):
-        super().__init__(quadruped(terrain, dtype))
+    def __init__(self, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"):
+        super().__init__(quadruped(terrain, dtype), law)
 
 
 class Go2Velocity(VelocityTask):
@@ -45,15 +47,18 @@ class Go2Velocity(VelocityTask):
     Args:
         file: file of the robot. Default: the URDF of example-robot-data, of which the feet collide.
         terrain: the ground. Default: a plane.
+        law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
     """
 
-    def __init__(self, file: str | Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+    def __init__(
+        self, file: str | Path | None = None, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"
+    ):
         found = example_robot("go2_description/urdf/go2.urdf") if file is None else file
         stand = {".*thigh.*": 0.9, ".*calf.*": -1.8}
         colliders = ".*_foot/.*" if file is None else ".*"  # convex meshes of hundreds of points
         robot = legged_robot(found, stand, kp=35.0, kd=1.0, colliders=colliders, terrain=terrain, dtype=dtype)
-        super().__init__(robot)
+        super().__init__(robot, law)
 
 
 class G1Velocity(VelocityTask):
@@ -62,13 +67,16 @@ class G1Velocity(VelocityTask):
     Args:
         file: file of the robot; servos in it are used. Default: the URDF of example-robot-data.
         terrain: the ground. Default: a plane.
+        law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
     """
 
     commands = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5))
     least_height = 0.65
 
-    def __init__(self, file: str | Path | None = None, terrain: Terrain | None = None, dtype: str = "float32"):
+    def __init__(
+        self, file: str | Path | None = None, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"
+    ):
         found = example_robot("g1_description/urdf/g1_29dof_rev_1_0.urdf") if file is None else file
         stand = {
             ".*_hip_pitch_joint": -0.312, ".*_knee_joint": 0.669, ".*_ankle_pitch_joint": -0.363,
@@ -77,4 +85,4 @@ class G1Velocity(VelocityTask):
         }  # fmt: skip
         kp = {".*_(hip|knee).*": 100.0, "waist.*": 60.0, ".*": 30.0}
         kd = {".*_(hip|knee).*": 5.0, "waist.*": 4.0, ".*": 2.0}
-        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, terrain=terrain, dtype=dtype))
+        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, terrain=terrain, dtype=dtype), law)

@@ -26,6 +26,7 @@ class VelocityTask(LeggedTask):
 
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
+        law: contact law, see :class:`LeggedTask`.
 
     Attributes:
         commands: smallest and largest velocity ahead and to the left [m/s], and about the vertical [rad/s].
@@ -52,8 +53,8 @@ class VelocityTask(LeggedTask):
         "acceleration": -2.5e-7, "air": 0.5, "pose": -0.1, "still": -0.5,
     })  # fmt: skip
 
-    def __init__(self, robot: LeggedRobot):
-        super().__init__(robot)
+    def __init__(self, robot: LeggedRobot, law: str = "hard"):
+        super().__init__(robot, law)
         self.logged = (*ERRORS, *self.logged)
 
     def begin(self, new: NewEpisodes) -> TaskState:

@@ -1,11 +1,20 @@
-"""Files of the robots of tasks."""
+"""Shared by the tasks: files of robots, and laws of contact."""
 
 from importlib import metadata
 from pathlib import Path
 
 from sim.errors import ModelError
+from sim.simulation.options import ContactMethod, HardContact, MujocoContact
 
+LAWS: dict[str, ContactMethod] = {"hard": HardContact(), "mujoco": MujocoContact(friction="pyramid")}
 BUNDLED = Path(__file__).parents[3] / "scenes" / "robots"  # in the same distribution
+
+
+def contact_of(law: str, task: str) -> ContactMethod:
+    """Return the options of a law of contact, "hard" or "mujoco". Raises ModelError for others, naming the task."""
+    if law not in LAWS:
+        raise ModelError(f"{task}: law is {law!r}; it must be {' or '.join(map(repr, LAWS))}")
+    return LAWS[law]
 
 
 def example_robot(path: str) -> Path:
@@ -18,7 +27,7 @@ def example_robot(path: str) -> Path:
         ModelError: if the package isn't installed, or doesn't have the file.
 
     Example:
-        >>> from sim.envs.tasks.files import example_robot
+        >>> from sim.envs.tasks.common import example_robot
         >>> example_robot("go2_description/urdf/go2.urdf").name
         'go2.urdf'
     """
