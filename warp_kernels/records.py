@@ -23,6 +23,7 @@ class StateArrays(Generic[Array]):
         key: with a warm start, keys of these constraints [num_worlds, max_constraints, 4].
         act: states of actuators [num_worlds, na].
         q_low: low words of positions [num_worlds, n], see :mod:`warp_kernels.kinematics.low_words`.
+        broken: 1 for equality constraints that are broken, otherwise 0 [num_worlds, n].
     """
 
     q: Array
@@ -31,6 +32,7 @@ class StateArrays(Generic[Array]):
     key: Array | None = None
     act: Array | None = None
     q_low: Array | None = None
+    broken: Array | None = None
 
 
 @dataclass(eq=False, init=False)
@@ -64,6 +66,7 @@ class Records(StateArrays[Array]):
     key_between: Array | None = None
     act_between: Array | None = None
     q_low_between: Array | None = None
+    broken_between: Array | None = None
     tau: Array | None = None
     control: Array | None = None
     kinematic_qd: Array | None = None

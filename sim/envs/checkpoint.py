@@ -26,6 +26,7 @@ def saved(state: TaskState, episodes: Episodes, generator: torch.Generator) -> d
         "steps": state.steps,
         "data": dict(state.data),
         "readings": dict(state.readings),
+        "carried": dict(state.carried),
         "ended": episodes.ended,
         "returns": episodes.returns,
         "terms": dict(episodes.terms),
@@ -54,7 +55,9 @@ def restored(
         raise ModelError(f"set_state: the state lacks '{missing[0]}'; give the result of get_state")
     said, dtype = "set_state: the state has", TORCH_DTYPES[model.dtype]
     read = given.get("readings", {})
-    state = TaskState(given["q"], given["qd"], given["steps"], given["data"], given.get("act"), read)
+    state = TaskState(
+        given["q"], given["qd"], given["steps"], given["data"], given.get("act"), read, carried=given.get("carried", {})
+    )
     require_state(said, state, num_envs, model)
     for part in ("data", "readings", "parameters"):
         found, known = given.get(part, {}), getattr(first, part)

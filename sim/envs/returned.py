@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sim.envs.state import NewEpisodes, TaskState
+from sim.envs.state import CARRIED, NewEpisodes, TaskState
 from sim.envs.task import Task
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, number, require_flags, require_type
@@ -44,9 +44,12 @@ def require_state(said: str, state: TaskState, count: int, model: Model) -> None
     """Raise ModelError, starting with ``said``, for a state that isn't one of this number of environments."""
     given = {"q": state.q, "qd": state.qd, "act": state.act}
     expected = {"q": (count, model.nq), "qd": (count, model.nv), "act": (count, model.na) if model.na else None}
-    for what in ("data", "readings"):
+    for what in ("data", "readings", "carried"):
         require_type(f"what {said} as {what}", getattr(state, what), Mapping, "a dictionary")
-    for name, value in (given | {"steps": state.steps, **state.data, **state.readings}).items():
+    for name in state.carried:
+        if name not in CARRIED:
+            raise ModelError(f"{said} '{name}' as carried; it may be {' or '.join(CARRIED)}")
+    for name, value in (given | {"steps": state.steps, **state.data, **state.readings, **state.carried}).items():
         if not isinstance(value, torch.Tensor) and not (value is None and name in given):
             raise ModelError(f"{said} {name} as a {type(value).__name__}; expected a torch.Tensor")
     for name, value in given.items():
@@ -125,7 +128,10 @@ def with_events(task: Task, state: TaskState) -> TaskState:
     if not changes:
         return state
     moved: dict[str, Any] = {name: changes.pop(name) for name in numbers if name in changes}
-    return replace(state, **moved, data={**state.data, **changes})
+    carried = dict(state.carried)
+    if "q" in moved and "q_low" in carried:
+        carried["q_low"] = torch.where((moved["q"] == state.q).all(1, keepdim=True), carried["q_low"], 0.0)
+    return replace(state, **moved, data={**state.data, **changes}, carried=carried)
 
 
 def _changes(

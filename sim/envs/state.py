@@ -8,6 +8,9 @@ import torch
 
 from sim.errors import ModelError
 from sim.torch.adjoint_clip import clip_adjoint
+from sim.torch.rollout_result import NextState
+
+CARRIED = ("broken", "q_low")  # parts of the simulator's state without gradient
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class TaskState:
             begins.
         parameters: the present values of what :meth:`Task.randomise` returned, [n, ...] by name.
         generator: source of random numbers, saved with the environment; None outside an environment.
+        carried: parts of the simulator's state without gradient, by name: ``broken`` and ``q_low`` of
+            :class:`sim.torch.NextState` [n, ...]. What is missing is zero.
 
     Example:
         >>> import sim.envs
@@ -42,6 +47,7 @@ class TaskState:
     readings: Mapping[str, torch.Tensor] = field(default_factory=dict)
     parameters: Mapping[str, torch.Tensor] = field(default_factory=dict)
     generator: torch.Generator | None = None
+    carried: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def detach(self) -> "TaskState":
         """Return the same values without their history."""
@@ -72,7 +78,11 @@ class TaskState:
         readings = {name: value.index_copy(0, rows, others.readings[name]) for name, value in self.readings.items()}
         names = ["q", "qd", "steps"] if self.act is None else ["q", "qd", "steps", "act"]
         arrays = {name: getattr(self, name).index_copy(0, rows, getattr(others, name)) for name in names}
-        return replace(self, **arrays, data=data, readings=readings)
+        carried = {name: value.index_fill(0, rows, 0.0) for name, value in self.carried.items()}
+        for name, value in others.carried.items():
+            whole = carried.get(name, value.new_zeros(len(self.q), value.shape[1]))
+            carried[name] = whole.index_copy(0, rows, value)
+        return replace(self, **arrays, data=data, readings=readings, carried=carried)
 
     def clipped(self, limit: float) -> "TaskState":
         """Return the state with a limit on the gradient of each environment, see :func:`sim.torch.clip_adjoint`."""
@@ -98,7 +108,17 @@ class TaskState:
             data={name: change(value) for name, value in self.data.items()},
             act=None if self.act is None else change(self.act),
             readings={name: change(value) for name, value in self.readings.items()},
+            carried={name: change(value) for name, value in self.carried.items()},
         )
+
+
+def carried_on(before: TaskState, found: NextState, bad: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the parts of the next state without gradient; bad environments [n] keep theirs."""
+    after = {name: value for name in CARRIED if (value := getattr(found, name)) is not None}
+    return {
+        name: torch.where(bad[:, None], before.carried.get(name, torch.zeros_like(value)), value)
+        for name, value in after.items()
+    }
 
 
 @dataclass(frozen=True)

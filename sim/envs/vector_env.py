@@ -17,7 +17,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.envs import returned
 from sim.envs.checkpoint import restored, saved
 from sim.envs.readings import Readings, measured
-from sim.envs.state import Episodes, NewEpisodes, TaskState
+from sim.envs.state import Episodes, NewEpisodes, TaskState, carried_on
 from sim.envs.task import Task, TensorOrNamed
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
@@ -439,6 +439,7 @@ class VectorEnv:
                 contact_forces=readings is not None and readings.measures_contact,
                 sensors=None if readings is None else readings.sensors,
                 kinematic_qd=inputs.get("kinematic_qd"), active=inputs.get("active"),
+                **self._carried(before),
             )  # fmt: skip
         diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None
@@ -446,10 +447,17 @@ class VectorEnv:
         kept = before.detach()
         old, new = ([state.q, state.qd, *([] if state.act is None else [state.act])] for state in (kept, found))
         states = [torch.where(bad[:, None], a, b) for a, b in zip(old, new, strict=True)]
-        after = before.with_states(states, before.steps + 1)
+        after = replace(before.with_states(states, before.steps + 1), carried=carried_on(before, found, bad))
         if readings is not None:
             after = replace(after, readings=readings.of(found, before.readings, bad))
         return after, bad
+
+    def _carried(self, state: TaskState) -> Mapping[str, torch.Tensor]:
+        """Return the parts of a state without gradient, for the simulator."""
+        model = self.simulator.model
+        if not model.breaks or "broken" in state.carried:
+            return state.carried
+        return {**state.carried, "broken": state.q.new_zeros(self.num_envs, len(model.switch_names))}
 
     def _sums(
         self, terms: Mapping[str, torch.Tensor], bad: torch.Tensor, waiting: torch.Tensor

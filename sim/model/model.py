@@ -387,6 +387,11 @@ class Model:
         return (*self.equalities.anchor_names, *self.equalities.coupling_names) if self.switches else ()
 
     @property
+    def breaks(self) -> bool:
+        """Return whether points, welds and couplings may break, see :meth:`sim.ModelBuilder.add_weld_constraint`."""
+        return "anchor_break_force" in self.parameters
+
+    @property
     def moving_surfaces(self) -> bool:
         """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
         return "surface_velocity" in self.parameters

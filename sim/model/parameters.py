@@ -102,6 +102,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "anchor", (), "-", "1: the constraint is on, 0: off; no gradient; only where a constraint switches"
     ),
     "coupling_active": ParameterSpec("coupling", (), "-", "the same of coupled joints"),
+    "anchor_break_force": ParameterSpec(
+        "anchor", (), "N", "force above which a constraint breaks; no gradient; only where a constraint breaks"
+    ),
+    "anchor_break_torque": ParameterSpec("anchor", (), "N m", "torque above which a weld breaks, likewise"),
+    "coupling_break_force": ParameterSpec(
+        "coupling", (), "N m or N", "force on a coupled joint above which the coupling breaks, likewise"
+    ),
     "tendon_coefficient": ParameterSpec(
         "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
@@ -251,12 +258,13 @@ NOT_NEGATIVE = (
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
-    "tendon_wrap_radius",
+    "tendon_wrap_radius", "anchor_break_force", "anchor_break_torque", "coupling_break_force",
 )  # fmt: skip
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
     "actuator_act_lower", "actuator_act_upper", "actuator_integral_limit", "swing_limit", "twist_limit",
     "rotation_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
+    "anchor_break_force", "anchor_break_torque", "coupling_break_force",
 )  # fmt: skip
 AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0}
 # Absolute tolerance of range checks, also for values that cross each other: an optimiser's last step and finite

@@ -139,6 +139,18 @@ def finite_and_not_negative(where: str, label: str, value: float) -> None:
         raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
 
 
+def break_load(where: str, label: str, value: float) -> float:
+    """Return a force or torque at which a constraint breaks, infinite for never. Raises ModelError unless it is
+    positive.
+    """
+    load = number(where, label, value)
+    if not load > 0.0:
+        raise ModelError(
+            f"{where}: {label} is {load}; it must be positive, or infinite for a constraint that never breaks"
+        )
+    return load
+
+
 def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
     """Return position and normalised quaternion xyzw as one array [7]."""
     p = finite(f"{where}: position", position, (3,))

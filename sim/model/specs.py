@@ -155,7 +155,8 @@ class AnchorSpec:
     """Two coincident frames on two links: their origins only, or with ``welded`` their axes too.
 
     ``anchor_b`` is None if it is where anchor_a is in the initial configuration. ``softness`` and ``torque_scale`` are
-    those of MuJoCo's law. ``active`` is whether it is on at first, None for one that never switches.
+    those of MuJoCo's law. ``active`` is whether it is on at first, None for one that never switches. It breaks above
+    ``break_force`` [N] and, if welded, ``break_torque`` [N m].
     """
 
     name: str
@@ -167,12 +168,14 @@ class AnchorSpec:
     softness: Softness = DEFAULT_SOFTNESS
     torque_scale: float = 1.0
     active: bool | None = None
+    break_force: float = np.inf
+    break_torque: float = np.inf
 
 
 @dataclass(kw_only=True)
 class CouplingSpec:
     """Joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law, and
-    ``active`` as that of :class:`AnchorSpec`.
+    ``active`` and ``break_force`` as those of :class:`AnchorSpec`.
     """
 
     joint: str
@@ -181,6 +184,7 @@ class CouplingSpec:
     offset: float
     softness: Softness = DEFAULT_SOFTNESS
     active: bool | None = None
+    break_force: float = np.inf
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ from sim.arrays.host_memory import AnyArray
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.first_state import first_broken
 from sim.simulation.state import State
 from sim.simulation.stepping.stages.kinematics import carrying
 from warp_kernels.records import Records
@@ -87,6 +88,7 @@ class Lineariser:
             self._repeated(batches.of_worlds(state.q, model.nq, "state.q")),
             self._repeated(batches.of_worlds(state.qd, model.nv, "state.qd")),
             act=self._repeated(act),
+            broken=self._repeated(first_broken(self.engine, state.broken)),
         )
         records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
         records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))

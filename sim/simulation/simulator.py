@@ -246,9 +246,10 @@ class Simulator:
         warm = None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
-        act = None if records.act is None else as_warp(row_of(records.act, 1))
-        low = None if records.q_low is None else as_warp(row_of(records.q_low, 1))
-        return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act, low)
+        act, low, broken = (
+            None if rows is None else as_warp(row_of(rows, 1)) for rows in (records.act, records.q_low, records.broken)
+        )
+        return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act, low, broken)
 
     @serialized
     def contacts(

@@ -82,6 +82,8 @@ class State:
         act: states of the actuators that have one, in order [num_worlds, na]. Default: zeros.
         q_low: low words of positions, in float32: what rounding cuts off positions of free bases, and of slides that
             trees begin with, more than 8 m from the world's origin [num_worlds, n]. Default: zeros.
+        broken: 1 for points, welds and couplings that have broken, otherwise 0, in the order of ``model.switch_names``
+            [num_worlds, n]; only of models in which one has a ``break_force``. Default: zeros.
 
     Example:
         >>> import sim
@@ -99,14 +101,21 @@ class State:
     impulses: Impulses | None = None
     act: wp.array | None = None
     q_low: wp.array | None = None
+    broken: wp.array | None = None
 
     @classmethod
     def of_rows(
-        cls, q: AnyArray, qd: AnyArray, impulses: Impulses | None, act: wp.array | None, q_low: wp.array | None = None
+        cls,
+        q: AnyArray,
+        qd: AnyArray,
+        impulses: Impulses | None,
+        act: wp.array | None,
+        q_low: wp.array | None = None,
+        broken: wp.array | None = None,
     ) -> State:
         """Return a state that makes Warp arrays of q and qd on first access, which would take longer than a step."""
         state = cls.__new__(cls)
-        vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act, q_low=q_low)
+        vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act, q_low=q_low, broken=broken)
         return state
 
     def rows(self) -> tuple[AnyArray, AnyArray]:
@@ -131,7 +140,7 @@ class State:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = None if self.impulses is None else (pack(self.impulses.value), pack(self.impulses.key))
-        return _state, (pack(self.q), pack(self.qd), warm, pack(self.act), pack(self.q_low))
+        return _state, (pack(self.q), pack(self.qd), warm, pack(self.act), pack(self.q_low), pack(self.broken))
 
     def __copy__(self) -> State:
         return replace(self)
@@ -148,7 +157,8 @@ def _state(
     warm: tuple[PackedArray, PackedArray] | None,
     act: PackedArray | None = None,
     q_low: PackedArray | None = None,
+    broken: PackedArray | None = None,
 ) -> State:
     """Return a state from packed arrays, on new arrays."""
     impulses = None if warm is None else Impulses(unpack(warm[0]), unpack(warm[1]))
-    return State(unpack(q), unpack(qd), impulses, unpack(act), unpack(q_low))
+    return State(unpack(q), unpack(qd), impulses, unpack(act), unpack(q_low), unpack(broken))

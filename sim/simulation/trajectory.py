@@ -39,6 +39,7 @@ RECORDED = (
     "kinematic_qd",
     "active",
     "q_low",
+    "broken",
 )
 
 
@@ -115,6 +116,8 @@ class Trajectory:
         active: equality constraints that are on in each step [steps, num_worlds, n]; None if the parameters say so.
         q_low: low words of positions, stored like q, see :class:`sim.State`; None in float64, and without free bases
             and slides.
+        broken: points, welds and couplings that have broken, 1 or 0, stored like q [steps + 1, num_worlds, n]; None if
+            the model has no ``break_force``.
         parameters: values of all parameters during the rollout, which :meth:`backward` uses.
 
     Example:
@@ -146,6 +149,7 @@ class Trajectory:
         kinematic_qd: wp.array | None = None,
         active: wp.array | None = None,
         q_low: wp.array | None = None,
+        broken: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -163,6 +167,7 @@ class Trajectory:
         self.kinematic_qd = kinematic_qd
         self.active = active
         self.q_low = q_low
+        self.broken = broken
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
 
@@ -183,6 +188,7 @@ class Trajectory:
             self.kinematic_qd,
             self.active,
             self.q_low,
+            self.broken,
         )
         arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters}
@@ -218,8 +224,8 @@ class Trajectory:
         impulses = None
         if self.impulses is not None:
             impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
-        act, low = (None if rows is None else rows[row] for rows in (self.act, self.q_low))
-        return State(self.q[row], self.qd[row], impulses, act, low)
+        further = (None if rows is None else rows[row] for rows in (self.act, self.q_low, self.broken))
+        return State(self.q[row], self.qd[row], impulses, *further)
 
     @classmethod
     def of(cls, recording: Recording, simulator: SimulatorLike) -> "Trajectory":

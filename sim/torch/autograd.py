@@ -11,7 +11,7 @@ from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.current_parameters import given_parameter
 from sim.torch.modes import not_compiled
-from sim.torch.recorded_rollout import Settings, record
+from sim.torch.recorded_rollout import Settings, broken_states, last_low_words, record
 from sim.torch.rollout_result import NextState, Rollout
 from sim.torch.sensors.readings import Sensors
 
@@ -35,6 +35,8 @@ def rollout(
     sensors: Sensors | None = None,
     kinematic_qd: torch.Tensor | None = None,
     active: torch.Tensor | None = None,
+    broken: torch.Tensor | None = None,
+    q_low: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> Rollout:
     """Simulate many steps, differentiable in state, control and the parameters given.
@@ -62,16 +64,19 @@ def rollout(
             ``model.kinematic_dofs``; :func:`velocities_along` finds those of a path. Default: those of the state.
         active: points, welds and couplings that are on [steps / hold, num_worlds, n], bool, or 1 and 0, in the order
             of ``model.switch_names``. It has no gradient. Default: those of the parameters, see :func:`sim.attach`.
+        broken: constraints that are broken at first [num_worlds, n], bool, or 1 and 0, of a model with a
+            ``break_force``. Default: none.
+        q_low: low words of q in float32 [num_worlds, n], those that the call before returned. Default: zeros.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
             they stay on the device, see :attr:`sim.Simulator.parameters`. Readings use them too, so that a mass can
             be learnt from what a force sensor has measured.
 
     Returns:
-        The tensors q and qd, act if actuators have states, contact_force and readings if asked for; each has a name,
-        see :class:`Rollout`. There are steps + 1 states, the first being the given one; with a checkpoint interval only
-        those that are stored, ceil(steps / k) + 1; with ``hold`` those before each input and the last, which are
-        steps / hold + 1.
+        The tensors q and qd, act if actuators have states, contact_force and readings if asked for, and broken if
+        constraints break; each has a name, see :class:`Rollout`. There are steps + 1 states, the first being the given
+        one; with a checkpoint interval only those that are stored, ceil(steps / k) + 1; with ``hold`` those before each
+        input and the last, which are steps / hold + 1.
 
     Raises:
         ModelError: for a wrong shape, dtype, device or parameter name, for ``active`` that requires a gradient, for
@@ -111,18 +116,24 @@ def rollout(
         if hold > 1 or checkpoint_interval != 1:
             raise ModelError("rollout: sensors read the states of all steps; remove hold and checkpoint_interval")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
-    driven = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd, "active": _numbers(simulator, active)}
+    driven = {
+        "tau": tau,
+        "control": control,
+        "kinematic_qd": kinematic_qd,
+        "active": _numbers(simulator, "active", active),
+    }
     settings = Settings(
         simulator, tuple(given), _number_of_steps(simulator, driven, steps, hold), checkpoint_interval,
         leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration,
     )  # fmt: skip
-    inputs = _inputs(simulator, q, qd, act, driven.values(), hold, given)
+    inputs = _inputs(simulator, q, qd, act, driven.values(), (q_low, broken), hold, given)
     q, qd, acts, force, *further = record(settings, *inputs)
     act = acts if simulator.model.na else None
     readings = None if sensors is None else _read(settings, sensors, (q, qd, act), control, force, further, given)
     if hold > 1 and contact_forces:
         force = force.unflatten(0, (-1, hold)).mean(1)
-    return Rollout(q, qd, act, force if contact_forces else None, readings)
+    measured = force if contact_forces else None
+    return Rollout(q, qd, act, measured, readings, broken_states(settings), last_low_words(settings))
 
 
 def _read(
@@ -185,14 +196,14 @@ def _sizes(simulator: Simulator) -> dict[str, int]:
     return {"tau": model.nv, "control": model.nu, "kinematic_qd": model.nk, "active": len(model.switch_names)}
 
 
-def _numbers(simulator: Simulator, active: torch.Tensor | None) -> torch.Tensor | None:
+def _numbers(simulator: Simulator, name: str, switches: torch.Tensor | None) -> torch.Tensor | None:
     """Return switches as numbers of the model's dtype if they are bool."""
-    if active is None:
+    if switches is None:
         return None
-    _require_tensor("active", active)
-    if active.requires_grad:
-        raise ModelError("active requires a gradient, but switches have none; give active.detach()")
-    return active.to(TORCH_DTYPES[simulator.model.dtype]) if active.dtype == torch.bool else active
+    _require_tensor(name, switches)
+    if switches.requires_grad:
+        raise ModelError(f"{name} requires a gradient, but switches have none; give {name}.detach()")
+    return switches.to(TORCH_DTYPES[simulator.model.dtype]) if switches.dtype == torch.bool else switches
 
 
 def _number_of_steps(
@@ -233,6 +244,8 @@ def step(
     sensors: Sensors | None = None,
     kinematic_qd: torch.Tensor | None = None,
     active: torch.Tensor | None = None,
+    broken: torch.Tensor | None = None,
+    q_low: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> NextState:
     """Take one differentiable step, or several with the same inputs, like :func:`rollout`.
@@ -252,15 +265,18 @@ def step(
         sensors: sensors of this simulator to read in the last step, as for :func:`rollout`.
         kinematic_qd: velocities of the kinematic joints [num_worlds, nk]. Default: those of the state.
         active: points, welds and couplings that are on [num_worlds, n], as for :func:`rollout`.
+        broken: constraints that are broken [num_worlds, n], as the step before returned them.
+        q_low: low words of q, likewise.
         **parameters: as for :func:`rollout`.
 
     Returns:
         q [num_worlds, nq] and qd [num_worlds, nv] after the last step, as a tuple and by name; for a model whose
-        actuators have states also act [num_worlds, na]; contact_force and readings if asked for. See
-        :class:`NextState`.
+        actuators have states also act [num_worlds, na]; contact_force and readings if asked for; broken if constraints
+        break. See :class:`NextState`.
 
     Raises:
-        ModelError: as :func:`rollout`, with a warm start, and without act where actuators have states.
+        ModelError: as :func:`rollout`, with a warm start, without act where actuators have states, and without broken
+            where constraints break.
 
     Example:
         >>> import torch
@@ -289,7 +305,12 @@ def step(
             "sim.torch.step: actuators of the model have states; give act (zeros at first), then the act that step "
             "returned"
         )
-    every = tau, control, kinematic_qd, _numbers(simulator, active)
+    if simulator.model.breaks and broken is None:
+        raise ModelError(
+            "sim.torch.step: constraints of the model break; give broken (zeros at first), then the broken that step "
+            "returned"
+        )
+    every = tau, control, kinematic_qd, _numbers(simulator, "active", active)
     driven = [
         None if value is None else _tensor(simulator, name, value, size)
         for (name, size), value in zip(_sizes(simulator).items(), every, strict=True)
@@ -299,13 +320,17 @@ def step(
         simulator, tuple(given), hold, 1, leave_out_bad_worlds, None if sensors is None else slice(-2, None),
         sensors is not None and sensors.needs_acceleration,
     )  # fmt: skip
-    q, qd, acts, force, *further = record(settings, *_inputs(simulator, q, qd, act, driven, hold, given))
+    q, qd, acts, force, *further = record(
+        settings, *_inputs(simulator, q, qd, act, driven, (q_low, broken), hold, given)
+    )
     last, act = force[-1] if contact_forces else None, acts if simulator.model.na else None
+    torn, low = broken_states(settings), last_low_words(settings)
     if sensors is None:
-        return NextState(q, qd, act, last)
+        return NextState(q, qd, act, last, None, torn, low)
     held = None if driven[1] is None else driven[1][None]
     readings = _read(settings, sensors, (q, qd, act), held, force[-1:], [each[-1:] for each in further], given)
-    return NextState(q[-1], qd[-1], None if act is None else act[-1], last, readings[0])
+    torn = None if torn is None else torn[-1]
+    return NextState(q[-1], qd[-1], None if act is None else act[-1], last, readings[0], torn, low)
 
 
 def _inputs(
@@ -314,13 +339,24 @@ def _inputs(
     qd: torch.Tensor,
     act: torch.Tensor | None,
     driven: Iterable[torch.Tensor | None],
+    carried: tuple[torch.Tensor | None, torch.Tensor | None],
     hold: int,
     given: Mapping[str, torch.Tensor],
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors that a rollout takes; inputs of steps [steps / hold, num_worlds, n] are already checked."""
+    """Return the tensors that a rollout takes; inputs of steps [steps / hold, num_worlds, n] are already checked.
+
+    ``carried`` are low words and broken constraints at the start.
+    """
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    return q, qd, _act(simulator, act, qd), *(_held(value, hold) for value in driven), *given.values()
+    low, broken = carried
+    if low is not None:
+        _require_tensor("q_low", low)
+        low = _tensor(simulator, "q_low", low.detach(), simulator.engine.num_low)
+    return (
+        q, qd, _act(simulator, act, qd), *(_held(value, hold) for value in driven), low,
+        _broken(simulator, broken, qd), *given.values(),
+    )  # fmt: skip
 
 
 def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
@@ -330,6 +366,18 @@ def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> 
     if not simulator.model.na:
         raise ModelError("act is given, but no actuator of the model has a state; remove it")
     return _tensor(simulator, "act", act, simulator.model.na)
+
+
+def _broken(simulator: Simulator, broken: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
+    """Return which constraints are broken at the start; None if none of the model breaks."""
+    size = len(simulator.model.switch_names)
+    if broken is None:
+        return like.new_zeros(simulator.num_worlds, size) if simulator.model.breaks else None
+    if not simulator.model.breaks:
+        raise ModelError("broken is given, but no constraint of the model has a break_force; remove it")
+    numbers = _numbers(simulator, "broken", broken)
+    assert numbers is not None
+    return _tensor(simulator, "broken", numbers, size)
 
 
 def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:

@@ -65,10 +65,11 @@ class Settings:
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, act, tau, control, kinematic_qd, active, *values of parameters)``.
+    """``apply(settings, q, qd, act, tau, control, kinematic_qd, active, q_low, broken, *values of parameters)``.
 
-    ``active`` has no gradient. It returns the requested states q, qd and act (empty without), the contact forces of all
-    steps (empty without sensors), the velocities that the constraint law found if they are kept, then impulses if any.
+    ``active``, ``q_low`` and ``broken`` have no gradient. It returns the requested states q, qd and act (empty
+    without), the contact forces of all steps (empty without sensors), the velocities that the constraint law found if
+    they are kept, then impulses if any.
     """
 
     @staticmethod
@@ -82,13 +83,18 @@ class RecordedRollout(torch.autograd.Function):
         control: torch.Tensor | None,
         kinematic_qd: torch.Tensor | None,
         active: torch.Tensor | None,
+        q_low: torch.Tensor | None,
+        broken: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """Return the value."""
         simulator = settings.simulator
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself detects changes of tensors that the backward pass needs.
-            first: StateArrays[AnyArray] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
+            further = {"act": act, "q_low": q_low, "broken": broken}
+            first: StateArrays[AnyArray] = StateArrays(
+                as_rows(q), as_rows(qd), **{name: _rows_or_none(value) for name, value in further.items()}
+            )
             impulses = first_impulses(simulator.engine, None)
             if impulses is not None:
                 first.impulse, first.key = impulses.value, impulses.key
@@ -110,7 +116,7 @@ class RecordedRollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Save what the gradient needs, including the states, so that PyTorch detects a change of them."""
-        ctx.settings, _, _, _, tau, control, kinematic_qd, active, *values = inputs
+        ctx.settings, _, _, _, tau, control, kinematic_qd, active, _, _, *values = inputs
         ctx.mark_non_differentiable(*output[4 + ctx.settings.keeps_solved :])
         ctx.save_for_backward(active, tau, control, kinematic_qd, *values, *output)
 
@@ -131,7 +137,7 @@ class RecordedRollout(torch.autograd.Function):
         _, *inputs = ctx.saved_tensors
         tau, control, kinematic_qd, *_ = inputs
         needed = ctx.needs_input_grad[1:]
-        wanted = tuple(name for name, need in zip(settings.names, needed[7:], strict=True) if need)
+        wanted = tuple(name for name, need in zip(settings.names, needed[9:], strict=True) if need)
         # An operation of autograd only if a derivative of it may be requested.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
@@ -140,7 +146,7 @@ class RecordedRollout(torch.autograd.Function):
             del settings.recording
         has_states = bool(settings.simulator.model.na)
         driven = (x is not None for x in (tau, control, kinematic_qd))
-        given = (True, True, has_states, *driven, False, *needed[7:])
+        given = (True, True, has_states, *driven, False, False, False, *needed[9:])
         return None, *(next(found) if there else None for there in given)
 
     @staticmethod
@@ -232,7 +238,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
 
     Args:
         settings: everything but tensors.
-        inputs: q, qd, act, tau, control, kinematic_qd, active, and values of parameters.
+        inputs: q, qd, act, tau, control, kinematic_qd, active, q_low, broken, and values of parameters.
     """
     require_no_recording("a rollout")
     if torch._C._are_functorch_transforms_active():
@@ -273,6 +279,18 @@ def _returned(settings: Settings, rows: AnyArray) -> torch.Tensor:
         return every[-1].clone()
     some = every[settings.returned]
     return every if some.shape == every.shape else some.clone()
+
+
+def broken_states(settings: Settings) -> torch.Tensor | None:
+    """Return a copy of the requested ``broken`` of a rollout, None if no constraint breaks."""
+    rows = settings.recording.records.broken
+    return None if rows is None else as_tensor(rows)[-1 if settings.returned is None else settings.returned].clone()
+
+
+def last_low_words(settings: Settings) -> torch.Tensor | None:
+    """Return a copy of the low words of the last state of a rollout, None without."""
+    rows = settings.recording.records.q_low
+    return None if rows is None else as_tensor(rows)[-1].clone()
 
 
 def _of_reading(grad: torch.Tensor | None, reading: AnyArray | None) -> AnyArray | None:

@@ -8,12 +8,14 @@ from torch.utils._pytree import register_pytree_node
 
 
 class _NamedTensors(tuple[torch.Tensor, ...]):
-    """A tuple of the tensors that are present among a dataclass's fields; a NamedTuple would hold all."""
+    """A tuple of the tensors that are present among a dataclass's fields, except low words; a NamedTuple would hold
+    all.
+    """
 
     def __new__(cls, *given: torch.Tensor | None, **named: torch.Tensor | None) -> Self:
         """Make the tuple of the tensors that are given."""
-        if named:
-            given = (*given, *map(named.get, list(cls.__dataclass_fields__)[len(given) :]))  # type: ignore[attr-defined]
+        names = [name for name in cls.__dataclass_fields__ if name != "q_low"]  # type: ignore[attr-defined]
+        given = (*given, *map(named.get, names[len(given) :]))[: len(names)]
         return super().__new__(cls, (x for x in given if x is not None))
 
     def __reduce__(self) -> tuple[type[Self], tuple[torch.Tensor | None, ...]]:
@@ -35,6 +37,10 @@ class Rollout(_NamedTensors):
             axes [N]; further rows hold contacts for :class:`Sensors`. None without ``contact_forces=True``.
         readings: numbers of the sensors [steps, num_worlds, numbers] by ``sensors.slices``, in SI units and rad; None
             without ``sensors``.
+        broken: 1 for constraints that have broken, otherwise 0 [states, num_worlds, n], without gradient; None if the
+            model has no ``break_force``.
+        q_low: low words of the last positions [num_worlds, n], to continue from in float32; see :class:`sim.State`. Not
+            part of the tuple. None if there are none.
 
     Example:
         >>> import torch
@@ -59,6 +65,8 @@ class Rollout(_NamedTensors):
     act: torch.Tensor | None = None
     contact_force: torch.Tensor | None = None
     readings: torch.Tensor | None = None
+    broken: torch.Tensor | None = None
+    q_low: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +80,8 @@ class NextState(_NamedTensors):
         contact_force: forces on the simulator's ``contact_sensors`` [num_worlds, sensors, 3] in the last step, as of
             :class:`Rollout`. None without ``contact_forces=True``.
         readings: numbers of the sensors in the last step [num_worlds, numbers]; None without ``sensors``.
+        broken: 1 for constraints that have broken [num_worlds, n], as of :class:`Rollout`.
+        q_low: low words of positions [num_worlds, n], likewise; not part of the tuple.
 
     Example:
         >>> import torch
@@ -88,13 +98,18 @@ class NextState(_NamedTensors):
     act: torch.Tensor | None = None
     contact_force: torch.Tensor | None = None
     readings: torch.Tensor | None = None
+    broken: torch.Tensor | None = None
+    q_low: torch.Tensor | None = None
 
 
 # Lets torch.func find the tensors in a function's result.
 for _result in (Rollout, NextState):
     register_pytree_node(
         _result,
-        lambda result: (list(result), (type(result), [name for name, x in vars(result).items() if x is not None])),
+        lambda result: (
+            [x for x in vars(result).values() if x is not None],
+            (type(result), [name for name, x in vars(result).items() if x is not None]),
+        ),
         lambda tensors, context: context[0](**dict(zip(context[1], tensors, strict=True))),
         serialized_type_name=f"sim.torch.{_result.__name__}",
     )

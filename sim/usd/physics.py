@@ -83,6 +83,8 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
         keep_softness(joint_of[name], "coupling_softness", equalities.coupling_softness[row])
         if model.switches:
             keep(joint_of[name], "coupling_active", model.parameters["coupling_active"][row])
+        if model.breaks and np.isfinite(model.parameters["coupling_break_force"][row]):
+            keep(joint_of[name], "coupling_break_force", model.parameters["coupling_break_force"][row])
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
@@ -130,6 +132,11 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
         keep_softness(joint.GetPrim(), "softness", equalities.anchor_softness[row])
         if model.switches:
             keep(joint.GetPrim(), "anchor_active", model.parameters["anchor_active"][row])
+        for name, create in (("force", joint.CreateBreakForceAttr), ("torque", joint.CreateBreakTorqueAttr)):
+            load = float(model.parameters[f"anchor_break_{name}"][row]) if model.breaks else np.inf
+            if np.isfinite(load):
+                create(load)
+                keep(joint.GetPrim(), f"anchor_break_{name}", load)
         if equalities.anchor_torque_scale[row] != 1.0:
             keep(joint.GetPrim(), "torque_scale", equalities.anchor_torque_scale[row])
         for number, side in enumerate("ab"):

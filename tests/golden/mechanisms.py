@@ -1,5 +1,7 @@
 """Golden cases of mechanisms under the law "hard": loops, led bodies, tendons, actuators, sensors, a medium."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ TENDONS = (
 PGS = sim.PgsContact()
 
 
-def loops(**others: Any) -> Case:
+def loops(loads: Mapping[str, float] = MappingProxyType({}), **others: Any) -> Case:
     """A four-bar linkage closed by a point, a body welded to it, a slider that follows a joint, a rope as a limit."""
     builder = sim.ModelBuilder()
     builder.add_ground(height=-0.75, surface=sim.Surface(friction=0.5))
@@ -35,7 +37,7 @@ def loops(**others: Any) -> Case:
     )
     builder.add_joint_coupling("slide", "left_hinge", ratio=0.3, offset=0.1)
     builder.add_box(name="load", half_extents=(0.1, 0.08, 0.05), mass=0.6, position=(0.1, 0.0, -0.55))
-    builder.add_weld_constraint("weld", "rod", "load", position_a=(0.2, 0.0, -0.1))
+    builder.add_weld_constraint("weld", "rod", "load", position_a=(0.2, 0.0, -0.1), **loads)
     builder.add_sphere(name="ball", radius=0.08, mass=0.4, position=(0.3, 0.5, -0.66))
     builder.add_spatial_tendon("rope", [("load", (0, 0, 0)), ("ball", (0, 0, 0))], limits=(0.0, 0.56))
     names = ("anchor_a", "anchor_b", "coupling_ratio", "coupling_offset", "tendon_upper_limit", "friction")
@@ -247,6 +249,7 @@ def soft_ground(**others: Any) -> Case:
 register("loops_1", loops)
 register("loops_16", loops, worlds=16)
 register("loops_pgs", loops, contact=PGS)
+register("loops_breaking", loops, {"break_force": 5.6})
 register("led_1", led)
 register("led_16", led, worlds=16)
 register("led_input_1", led_hand)

@@ -4,8 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 import sim
+import sim.envs
+import sim.torch
 from sim.simulation.state import State
 
 FAR, SPEED, DT, STEPS = 1000.0, 1.0, 1e-3, 300
@@ -43,6 +46,59 @@ def test_a_ball_rolls_as_far_as_its_speed_tells(integrator):
     assert rolled(state.q.numpy()) == pytest.approx(expected, abs=3.1e-5)
     whole = state.q.numpy().astype(float)[:, :1] + state.q_low.numpy()[:, :1]
     assert rolled(whole) == pytest.approx(expected, abs=1e-5)
+
+
+def test_torch_continues_from_them():
+    """Steps and rollouts of PyTorch that get the low words of the last call, and environments, as one rollout."""
+    simulator = rolling_ball(FAR)
+    whole = simulator.rollout(begun(simulator), steps=100).final_state
+    q, qd = (torch.tensor(x) for x in begun(simulator).numpy())
+    state = sim.torch.step(simulator, q, qd, hold=20)
+    assert len(state) == 2
+    for _ in range(10):
+        state = sim.torch.step(simulator, *state, q_low=state.q_low)
+    rest = sim.torch.rollout(simulator, *state, steps=70, q_low=state.q_low)
+    env = sim.envs.VectorEnv(Rolling(), 1, device="cpu", seed=0)
+    env.reset()
+    for _ in range(20):
+        env.step(torch.zeros(1, 1))
+    for end, low in ((rest.q[-1], rest.q_low), (env.state.q, env.state.carried["q_low"])):
+        np.testing.assert_array_equal(end.numpy(), whole.q.numpy())
+        np.testing.assert_array_equal(low.numpy(), whole.q_low.numpy())
+    env.task.moves = True
+    env.step(torch.zeros(1, 1))
+    assert not env.state.carried["q_low"].any()
+
+
+class Rolling(sim.envs.Task):
+    """The ball, which an event may move back."""
+
+    dt, frame_skip, moves = DT, 5, False
+
+    def model(self) -> sim.Model:
+        return rolling_ball(FAR).model
+
+    def contact(self) -> sim.HardContact:
+        return sim.HardContact()
+
+    def num_actions(self, model: sim.Model) -> int:
+        return 1
+
+    def inputs(self, state: sim.envs.TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {}
+
+    def sample_state(self, n: int, generator: torch.Generator) -> sim.envs.TaskState:
+        simulator = rolling_ball(FAR)
+        return self.episodes(*(torch.tensor(x) for x in begun(simulator).numpy()))
+
+    def events(self, state: sim.envs.TaskState) -> dict[str, torch.Tensor]:
+        return {"q": state.q - 1.0} if self.moves else {}
+
+    def observe(self, state: sim.envs.TaskState) -> torch.Tensor:
+        return state.q
+
+    def reward(self, before, action, after) -> torch.Tensor:
+        return after.q[:, 0]
 
 
 def test_near_the_origin_states_have_no_low_words():

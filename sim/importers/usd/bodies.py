@@ -284,11 +284,13 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
                     f"prim '{path}': its leader, joint '{other}', doesn't exist; it is not coupled"
                 )
                 continue
+            load = kept(reader.scene.prim(path), "coupling_break_force", 1)
             reader.add(
                 path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
                 ratio=found.ratio, offset=found.offset,
                 softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
                 active=kept_switch(reader.scene.prim(path), "coupling_active"),
+                break_force=np.inf if load is None else float(load[0]),
             )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.checks import is_positive, number, require_names, require_type
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_name, pose
+from sim.model.spec_checks import break_load, check_name, pose
 from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
 
 
@@ -22,6 +22,7 @@ class Constraints(WorldSpec):
         position_b: Vector | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
         active: bool | None = None,
+        break_force: float = np.inf,
     ) -> str:
         """Constrain a point of one link to a point of another, as MuJoCo's ``connect``; it closes a loop by a ball
         joint.
@@ -36,7 +37,10 @@ class Constraints(WorldSpec):
             position_b: the point in link_b [m]. Default: where the first point is in the initial configuration.
             softness: softness under MuJoCo's law.
             active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
-                world. Default: on, and none of the model can be switched unless another one has ``active``.
+                world. Default: on, and none of the model can be switched unless another one has ``active``, or one
+                breaks.
+            break_force: force above which the constraint breaks [N]: in the steps after it is off, see
+                :class:`sim.State`. Default: it never breaks.
 
         Returns:
             the name of the constraint.
@@ -56,6 +60,7 @@ class Constraints(WorldSpec):
                 welded=False,
                 softness=softness,
                 active=active,
+                break_force=break_load(f"constraint '{name}'", "break_force", break_force),
             )
         )
 
@@ -72,6 +77,8 @@ class Constraints(WorldSpec):
         softness: Softness = DEFAULT_SOFTNESS,
         torque_scale: float = 1.0,
         active: bool | None = None,
+        break_force: float = np.inf,
+        break_torque: float = np.inf,
     ) -> str:
         """Constrain a frame of one link to a frame of another, as MuJoCo's ``weld``.
 
@@ -90,7 +97,11 @@ class Constraints(WorldSpec):
             softness: softness under MuJoCo's law.
             torque_scale: weight of rotations relative to displacements under that law [m].
             active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
-                world. Default: on, and none of the model can be switched unless another one has ``active``.
+                world. Default: on, and none of the model can be switched unless another one has ``active``, or one
+                breaks.
+            break_force: force above which the constraint breaks [N]: in the steps after it is off, see
+                :class:`sim.State`. Default: it never breaks.
+            break_torque: torque about the origin of the frame above which it breaks, too [N m].
 
         Returns:
             the name of the constraint.
@@ -117,6 +128,8 @@ class Constraints(WorldSpec):
                 softness=softness,
                 torque_scale=float(torque_scale),
                 active=active,
+                break_force=break_load(f"constraint '{name}'", "break_force", break_force),
+                break_torque=break_load(f"constraint '{name}'", "break_torque", break_torque),
             )
         )
 
@@ -129,6 +142,7 @@ class Constraints(WorldSpec):
         offset: float = 0.0,
         softness: Softness = DEFAULT_SOFTNESS,
         active: bool | None = None,
+        break_force: float = np.inf,
     ) -> str:
         """Couple a joint to another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
 
@@ -142,7 +156,10 @@ class Constraints(WorldSpec):
             offset: coordinate at which the other's is zero [rad or m].
             softness: softness under MuJoCo's law.
             active: whether the constraint is on at first; :func:`sim.attach` and :func:`sim.detach` switch it in each
-                world. Default: on, and none of the model can be switched unless another one has ``active``.
+                world. Default: on, and none of the model can be switched unless another one has ``active``, or one
+                breaks.
+            break_force: force on ``joint`` above which the coupling breaks [N m or N]: in the steps after it
+                is off, see :class:`sim.State`. Default: it never breaks.
 
         Returns:
             the name of the joint.
@@ -161,8 +178,9 @@ class Constraints(WorldSpec):
         if not (np.isfinite(ratio) and np.isfinite(offset)):
             raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
         require_type(f"{where}: active", active, (bool, type(None)), "True, False or None")
+        load = break_load(where, "break_force", break_force)
         self.couplings[joint] = CouplingSpec(
-            joint=joint, other=other, ratio=ratio, offset=offset, softness=softness, active=active
+            joint=joint, other=other, ratio=ratio, offset=offset, softness=softness, active=active, break_force=load
         )
         return joint
 

@@ -26,6 +26,7 @@ def first_state(engine: Engine, state: State) -> StateArrays[AnyArray]:
     )
     if state.q_low is not None:
         first.q_low = rows_of(state.q_low, engine.num_low, "state.q_low")
+    first.broken = first_broken(engine, state.broken)
     impulses = first_impulses(engine, state.impulses)
     if impulses is not None:
         first.impulse, first.key = impulses.value, impulses.key
@@ -47,6 +48,19 @@ def first_act(engine: Engine, given: ArrayLike | None, name: str = "state.act") 
     if not s.model.na:
         raise ModelError(f"{name} is given, but no actuator of the model has a state; remove it")
     return engine.batches.of_worlds(given, s.model.na, name)
+
+
+def first_broken(engine: Engine, given: ArrayLike | None, name: str = "state.broken") -> wp.array | None:
+    """Return which constraints are broken at first; none if it isn't given, None if no constraint breaks."""
+    s = engine.settings
+    if not s.model.breaks:
+        if given is not None:
+            raise ModelError(f"{name} is given, but no constraint of the model has a break_force; remove it")
+        return None
+    size = len(s.model.switch_names)
+    if given is None:
+        return wp.zeros((s.num_worlds, size), dtype=s.model.scalar, device=s.device)
+    return engine.batches.of_worlds(given, size, name)
 
 
 def first_impulses(engine: Engine, given: Impulses | None) -> Impulses | None:

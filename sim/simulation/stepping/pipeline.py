@@ -169,6 +169,7 @@ class Step(Stages):
         self.launch(kernels.store_state, self.num_worlds, **reports)
         self.activations.store(self)
         self.warm_start.store()
+        self.constraint_stage.break_loaded()
         self.store_readings()
         self.launch(kernels.move_cursor, 1, by=1)
 

@@ -103,6 +103,7 @@ def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
         position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
         softness=kept_softness(reader.scene.prim(joint.path), "softness"), torque_scale=_torque_scale(reader, joint),
         active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
+        break_force=joint.break_force, break_torque=joint.break_torque,
     )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
         joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=positions[0], position_b=positions[1],
         softness=kept_softness(reader.scene.prim(joint.path), "softness"),
-        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
+        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"), break_force=joint.break_force,
     )  # fmt: skip
 
 

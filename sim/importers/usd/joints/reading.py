@@ -9,6 +9,7 @@ import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
+from sim.usd.annotations import agreed
 from sim.usd.drives import Drive
 
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
@@ -28,6 +29,7 @@ class Joint:
         drive: its drive, None without.
         in_tree: whether it may carry its child in the tree of joints.
         collides: whether its two bodies may collide.
+        break_force, break_torque: loads above which a fixed joint or a ball joint breaks [N, N m].
         turned: whether parent and child are swapped with respect to the file.
         chain: of type "chain", the joints that follow each other from the parent to the child; all in the joint frame.
         freedom: the degree of freedom that it is in such a chain, such as "rotX".
@@ -46,6 +48,8 @@ class Joint:
     drive: Drive | None = None
     in_tree: bool = True
     collides: bool = False
+    break_force: float = np.inf
+    break_torque: float = np.inf
     turned: bool = False
     chain: tuple[Joint, ...] = ()
     freedom: str = ""
@@ -118,14 +122,30 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
                 found.primPath, f"joins '{bodies[0]}' to itself; name another body in physics:body0 or physics:body1"
             )
         return None
-    if found.breakForce < 3e38 or found.breakTorque < 3e38:
-        scene.notes.append(f"prim '{found.primPath}': joints can't break here; its break force and torque are ignored")
     joint = Joint(
         found.primPath, "fixed", bodies[0], bodies[1] or Sdf.Path(), frames[0], frames[1],
         in_tree=not found.excludeFromArticulation, collides=found.collisionEnabled,
     )  # fmt: skip
-    typed = _typed(scene, joint, found)
+    typed = _breaking(scene, _typed(scene, joint, found), found)
     return typed.turned_round(None, bodies[0]) if typed is not None and bodies[1] is None else typed
+
+
+def _breaking(scene: Scene, joint: Joint | None, found: Any) -> Joint | None:
+    """Return a joint with the loads at which it breaks; it is then a constraint, since joints of a tree can't break."""
+    loads = {"force": float(found.breakForce), "torque": float(found.breakTorque)}
+    if joint is None or min(loads.values()) > 3e38:
+        return joint
+    ball = joint.type == "spherical" and not np.isfinite(joint.swing)
+    if not (ball or joint.type == "fixed") or min(loads.values()) <= 0.0:
+        why = "only a fixed joint or a ball joint without limits can break, at a positive force"
+        scene.notes.append(f"prim '{joint.path}': its break force and torque are ignored; {why}")
+        return joint
+    units = scene.mass * scene.length, scene.mass * scene.length**2
+    force, torque = (
+        np.inf if load > 3e38 else float(agreed(scene.prim(joint.path), f"anchor_break_{name}", load * unit))
+        for (name, load), unit in zip(loads.items(), units, strict=True)
+    )
+    return replace(joint, in_tree=False, break_force=force, break_torque=torque)
 
 
 def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:

@@ -129,6 +129,12 @@ class ConstraintStage(Stage):
             step.launch_over_constraints(tendon_constraint_kernels(step.scalar).tendon_constraint_rows)
         step.solver.write_matrix()
 
+    def break_loaded(self) -> None:
+        """Write which points, welds and couplings are broken after the step, if they may break."""
+        step = self._step
+        if step.model.breaks:
+            step.launch(switch_kernels(step.scalar).break_constraints, step.num_worlds)
+
     def adjoint(self) -> None:
         """Propagate the adjoints of rows to subspaces, contacts, anchors and all other inputs."""
         step = self._step
