@@ -64,7 +64,7 @@ lowest:
 	$(MAKE) VENV=$(VENV)-lowest $(VENV)-lowest/bin/python
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct $(UV_FLAGS) \
-		-e ".[plot,video,mjcf,decompose,cma,rl,learn,view,rosbag,test,peers]"
+		-e ".[plot,video,mjcf,decompose,cma,rl,learn,completion,view,rosbag,test,peers]"
 	$(VENV)-lowest/bin/python -m pytest --quick -W ignore::DeprecationWarning $(ARGS)
 
 # On the CPU, but launched as on a GPU: see tests/rehearsal.py.

@@ -4,10 +4,11 @@ Geometries that overlap at the start are warnings too; this check compiles simul
 """
 
 import argparse
+import json
 
 import numpy as np
 
-from sim.cli.files import add_file, read_file, read_untrusted_file, say
+from sim.cli.files import add_file, add_json, read_file, read_untrusted_file, say
 from sim.cli.motion import DEFAULT_STEP, overlap_notes
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "only an error",
     )
     parser.add_argument("--strict", action="store_true", help="also exit with status 1 for warnings")
+    add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -34,8 +36,11 @@ def run(given: argparse.Namespace) -> int:
     notes += remarks(model)
     if model.nv and not model.massless_links:
         notes += overlaps(model)
-    say(notes)
     problem = bool(model.massless_links) or (given.strict and bool(notes))
+    if given.json:
+        print(json.dumps({"file": str(given.file), "good": not problem, "warnings": notes}, indent=2))
+        return int(problem)
+    say(notes)
     found = f"{len(notes)} warning{'' if len(notes) == 1 else 's'}"
     print(f"{given.file}: {'not good' if problem else 'good'}, {found}")
     return int(problem)

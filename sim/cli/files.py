@@ -147,6 +147,11 @@ def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]
     return [str(warning.message).removeprefix(f"{file}: ") for warning in caught]
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for results that programs read."""
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
 def say(notes: Iterable[str]) -> None:
     """Print warnings on standard error, so that standard output has results only."""
     for note in notes:

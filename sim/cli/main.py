@@ -3,7 +3,9 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Container, Iterator, Sequence
+from typing import NoReturn
 
 import warp as wp
 
@@ -21,6 +23,7 @@ COMMANDS = {
     "simulate": "simulate a file and write the states",
     "train": "train a policy on a task, by its name or from a Python file",
     "warmup": "compile kernels ahead of time, so that the first run starts faster",
+    "completion": "print a script that lets a shell complete commands and options",
 }
 EXAMPLES = """examples:
   backswing info robot.urdf
@@ -33,6 +36,7 @@ EXAMPLES = """examples:
   backswing view robot.urdf --ground
   backswing train my_task.py:MyTask --algorithm ppo
   backswing warmup robot.urdf --gradients
+  backswing completion bash > ~/.local/share/bash-completion/completions/backswing
 
 Supported files: URDF (.urdf), MJCF (.xml, extra [mjcf]), SDF (.sdf, .world), USD (.usd, .usda, .usdc, .usdz).
 'backswing COMMAND --help' explains a command.
@@ -56,9 +60,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
 
 
-def _run(words: list[str]) -> int:
-    """Run the command of these arguments; see :func:`main`."""
-    parser = argparse.ArgumentParser(
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage of a dozen."""
+
+    def arguments(self) -> Iterator[argparse.Action]:
+        """Return the arguments of all commands."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for command in action.choices.values():
+                    yield from command._actions
+
+    def line_of(self, message: str) -> str:
+        """Return the line for wrong arguments."""
+        return f"{self.prog}: error: {message} (see {self.prog} --help)"
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and exit with status 2."""
+        self.exit(USAGE, f"{self.line_of(message)}\n")
+
+
+def make_parser(chosen: Container[str] = COMMANDS) -> Parser:
+    """Return the parser, with the arguments of the chosen commands; the modules of others aren't imported."""
+    parser = Parser(
         prog="backswing",
         description="Inspect, check, convert, draw and simulate robots and scenes.",
         epilog=EXAMPLES,
@@ -68,21 +91,32 @@ def _run(words: list[str]) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line)
-        if name in words[:1]:  # import only the command that is run
+        if name in chosen:
             command = importlib.import_module(f"sim.cli.{name}")
             sub.description = command.__doc__
             command.add_arguments(sub)
+            sub.add_argument(
+                "-v", "--verbose", action="store_true", help="print what is compiled, and where errors come from"
+            )
             sub.set_defaults(run=command.run, parser=sub)
+    return parser
+
+
+def _run(words: list[str]) -> int:
+    """Run the command of these arguments; see :func:`main`."""
     try:
-        given = parser.parse_args(words)
+        given = make_parser(words[:1]).parse_args(words)
     except SystemExit as end:  # argparse has printed an error or the help
         return int(end.code or 0)
-    wp.config.log_level = wp.LOG_WARNING  # keep Warp's messages about its modules out of the results
+    if not given.verbose:
+        wp.config.log_level = wp.LOG_WARNING  # keep Warp's messages about its modules out of the results
     try:
         return int(given.run(given))
     except UsageError as error:
-        print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
+        print(given.parser.line_of(str(error)), file=sys.stderr)
         return USAGE
     except (ModelError, OSError, MemoryError) as error:  # the last two are system errors, such as a full disk
+        if given.verbose:
+            traceback.print_exc()
         print(f"error: {str(error) or 'out of memory'}", file=sys.stderr)
         return PROBLEM

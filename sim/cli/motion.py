@@ -130,9 +130,7 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
     _check_memory(model, given.worlds, steps)
     simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
-    with tqdm(
-        total=steps, unit="step", desc="simulating (the first run compiles kernels)", disable=not sys.stderr.isatty()
-    ) as bar:
+    with progress(steps) as bar:
         for first in range(0, steps, STEPS_AT_ONCE):
             count = min(STEPS_AT_ONCE, steps - first)
             inputs = None if control is None else np.tile(control, (count, given.worlds, 1))
@@ -146,6 +144,12 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
     q, qd = (np.concatenate(parts) for parts in found)
     check_finite(q, qd)
     return q, qd
+
+
+def progress(steps: int) -> "tqdm[Any]":
+    """Return the progress bar of a simulation, which is shown only on a terminal."""
+    label = "simulating (the first run compiles kernels)"
+    return tqdm(total=steps, unit="step", desc=label, disable=not sys.stderr.isatty())
 
 
 def check_finite(q: np.ndarray, qd: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from sim.cli.convert import USD
 from sim.cli.files import UsageError, reader_options, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.model import Model
-from sim.render import Outermost, Renderer, fit_camera
+from sim.render import Outermost, Renderer, fit_camera, view_of
 
 
 def frames_per_second(given: float | None, usual: float, dt: float) -> float:
@@ -45,14 +45,38 @@ def world_poses(model: Model, q: np.ndarray) -> np.ndarray:
     return poses.reshape(frames, worlds, model.num_links, 7)
 
 
+def through_camera(given: argparse.Namespace, model: Model, poses: np.ndarray) -> Iterator[np.ndarray]:
+    """Draw pictures of link poses [frames, num_links, 7], seen by the camera --camera of the model.
+
+    Raises:
+        UsageError: for an unknown camera.
+    """
+    known = [camera.name for camera in model.cameras]
+    if given.camera not in known:
+        raise UsageError(
+            f"no camera '{given.camera}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}"
+        )
+    renderer = Renderer(
+        model, width=given.width, height=given.height, camera=view_of(model, given.camera, poses[0]),
+        device=given.device, offsets=np.zeros((1, 3)), occlusion=given.occlusion,
+    )  # fmt: skip
+    for frame in poses:
+        renderer.camera = view_of(model, given.camera, frame)
+        yield renderer.draw(frame[None])
+
+
 if TYPE_CHECKING:  # USD's libraries take long to load
     from sim.importers.usd.motion import StoredMotion
 
 READABLE_USD = (*USD, ".usdz")
 
 
-def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
+def open_motion(given: argparse.Namespace, camera: str | None = None) -> "tuple[StoredMotion, list[str]]":
     """Read the stored motion of the file; return it with the warnings of its reader.
+
+    Args:
+        given: arguments of :func:`sim.cli.files.add_file`.
+        camera: camera of the file to look through. Default: the first.
 
     Raises:
         ModelError: see :func:`sim.importers.usd.motion.read_motion`.
@@ -63,7 +87,7 @@ def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
     reader_options(given)  # USD files have none of these options
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        motion = read_motion(given.file, ground=given.ground)
+        motion = read_motion(given.file, ground=given.ground, camera=camera)
     return motion, [str(warning.message).removeprefix(f"{given.file}: ") for warning in caught]
 
 

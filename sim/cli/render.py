@@ -27,6 +27,7 @@ from sim.cli.pictures import (
     frame_times,
     frames_per_second,
     open_motion,
+    through_camera,
     world_poses,
 )
 from sim.model.checks import counted
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--width", type=int, default=640, help="width of the picture [pixels] (default 640)")
     parser.add_argument("--height", type=int, default=480, help="height of the picture [pixels] (default 480)")
+    parser.add_argument("--camera", metavar="NAME", help="camera of the file to look through, for one world")
     parser.add_argument("--azimuth", type=float, help="azimuth of the camera about z, for one world [degrees]")
     parser.add_argument(
         "--elevation", type=float, help="elevation of the camera above the horizon, for one world [degrees]"
@@ -72,8 +74,10 @@ def run(given: argparse.Namespace) -> int:
     if min(given.width, given.height) < 1:
         raise UsageError(f"--width {given.width}, --height {given.height}: both must be positive")
     check_worlds(given)
-    if given.worlds != 1 and (given.azimuth, given.elevation) != (None, None):
-        raise UsageError("--azimuth and --elevation require a single world; remove --worlds")
+    if given.worlds != 1 and (given.azimuth, given.elevation, given.camera) != (None, None, None):
+        raise UsageError("--camera, --azimuth and --elevation require a single world; remove --worlds")
+    if given.camera is not None and (given.azimuth, given.elevation) != (None, None):
+        raise UsageError("--azimuth and --elevation place a camera, but --camera names one; remove either")
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
     if suffix == ".gif" and given.fps is not None and given.fps > MOST_FRAMES[suffix]:
         raise UsageError(f"--fps {given.fps:g} exceeds the maximum of {MOST_FRAMES[suffix]:g} for a .gif")
@@ -92,7 +96,7 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
             f"--dt and --noise apply to a simulation, but {given.file} plays its stored motion; add --seconds to "
             f"simulate"
         )
-    motion, notes = open_motion(given)
+    motion, notes = open_motion(given, given.camera)
     say(notes)
     if suffix == ".png":
         time = frame_times(motion, FPS, given.start, given.end)[:1]
@@ -130,6 +134,8 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
 def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.ndarray]:
     """Draw pictures of coordinates [frames, worlds, nq]."""
     poses, camera = world_poses(model, q), None
+    if given.camera is not None:
+        return through_camera(given, model, poses[:, 0])
     if given.worlds == 1:
         angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
         camera = fit_camera(model, poses[:, 0], aspect=given.width / given.height, **angles)

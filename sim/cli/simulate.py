@@ -1,51 +1,118 @@
-"""Simulate a file's model from its initial state or a keyframe. Write states (.npz) or motion (USD)."""
+"""Simulate a file's model from its initial state or a keyframe. Write states (.npz) or motion (USD).
+
+With --policy instead of a file, simulate the task of a trained policy: each world is an environment, which begins its
+next episode when one ends.
+"""
 
 import argparse
+import json
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sim.cli.convert import USD
-from sim.cli.files import add_file, check_output, read_file, say
-from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
+from sim.cli.files import UsageError, add_file, add_json, check_output, read_file, say
+from sim.cli.motion import add_motion, check_worlds, number_of_steps, progress, simulate, start, time_step
 from sim.cli.pictures import every, frames_per_second, world_poses
+from sim.model.model import Model
 from sim.output import write_file
 
 FPS = 30.0
 
 
+@dataclass
+class Motion:
+    """States of a simulation.
+
+    Attributes:
+        model: the model.
+        dt: time between states [s].
+        arrays: q [steps + 1, worlds, nq] and qd, and the inputs.
+    """
+
+    model: Model
+    dt: float
+    arrays: dict[str, np.ndarray]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_file(parser)
+    add_file(parser, optional=True)
+    parser.add_argument(
+        "--policy", type=Path, metavar="POLICY", help="policy.pt of a training, whose task is simulated instead of FILE"
+    )
     add_motion(parser)
+    add_json(parser)
     parser.add_argument(
         "--fps", type=float, help="frames per second of a USD file, at most one per simulated step (default 30)"
     )
     parser.add_argument(
         "--out", type=Path, required=True,
-        help="file to write: .npz with q [steps + 1, worlds, nq], qd, dt, control [nu] and joint_names; or "
-        f"{', '.join(USD)}",
+        help="file to write: .npz with q [steps + 1, worlds, nq], qd, dt, joint_names and control [nu], or with "
+        f"--policy actions [steps, worlds, n]; or {', '.join(USD)}",
     )  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, (".npz", *USD))
-    model, notes = read_file(given, "float32", pictures=suffix != ".npz")
-    say(notes)
-    dt = time_step(model, given)
-    fps = frames_per_second(given.fps, FPS, dt)
-    q, qd = simulate(model, given, dt, number_of_steps(given, dt))
+    if (given.file is None) == (given.policy is None):
+        raise UsageError("give either FILE or --policy")
+    began = time.perf_counter()
+    motion = _of_file(given, pictures=suffix != ".npz") if given.policy is None else _of_policy(given)
+    q, fps = motion.arrays["q"], frames_per_second(given.fps, FPS, motion.dt)
+    seconds = time.perf_counter() - began
     if suffix == ".npz":
-        control = start(model, given.keyframe)[2]
-        held = np.zeros(model.nu) if control is None else control
-        arrays: dict[str, Any] = dict(q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
+        arrays: dict[str, Any] = {**motion.arrays, "dt": motion.dt, "joint_names": np.array(motion.model.joint_names)}
         write_file(given.out, (".npz",), lambda name: np.savez_compressed(name, **arrays))
     else:
         from sim.usd import write_usd  # imported here, since USD's libraries take long to load
 
-        poses = world_poses(model, q[every(len(q), dt, fps)])
-        write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=fps)
-    print(given.out)
+        poses = world_poses(motion.model, q[every(len(q), motion.dt, fps)])
+        write_usd(given.out, motion.model, poses[:, 0] if given.worlds == 1 else poses, fps=fps)
+    numbers = {"steps": len(q) - 1, "dt": motion.dt, "worlds": given.worlds, "seconds": round(seconds, 3)}
+    print(json.dumps({"out": str(given.out), **numbers}, indent=2) if given.json else given.out)
     return 0
+
+
+def _of_file(given: argparse.Namespace, pictures: bool) -> Motion:
+    """Return the motion of the file's model."""
+    model, notes = read_file(given, "float32", pictures=pictures)
+    say(notes)
+    dt = time_step(model, given)
+    frames_per_second(given.fps, FPS, dt)  # complains before the simulation
+    q, qd = simulate(model, given, dt, number_of_steps(given, dt))
+    control = start(model, given.keyframe)[2]
+    return Motion(model, dt, {"q": q, "qd": qd, "control": np.zeros(model.nu) if control is None else control})
+
+
+def _of_policy(given: argparse.Namespace) -> Motion:
+    """Return the motion of environments in which the policy acts."""
+    import torch
+
+    from sim.envs import VectorEnv  # imported here, since PyTorch takes long to load
+    from sim.learn import load_policy, load_task
+    from sim.learn.learner import group
+
+    check_worlds(given)
+    if (given.dt, given.law, given.keyframe, given.noise, given.ground) != (None, None, None, 0.0, None):
+        raise UsageError("--dt, --law, --keyframe, --noise and --ground apply to files; the policy's task has its own")
+    policy, name, options = load_policy(given.policy)
+    task = load_task(name, **options)
+    env = VectorEnv(task, given.worlds, device=given.device, seed=given.seed)
+    steps, model = number_of_steps(given, env.step_dt), env.simulator.model
+    observation, _ = env.reset()
+    policy = policy.to(env.device)
+    q, qd, actions = [env.state.q], [env.state.qd], []
+    with torch.no_grad(), progress(steps) as bar:
+        for _ in range(steps):
+            actions.append(policy(group(observation, "policy")))
+            observation = env.step(actions[-1])[0]
+            q.append(env.state.q)
+            qd.append(env.state.qd)
+            bar.update()
+    arrays = {"q": q, "qd": qd, "actions": actions}
+    return Motion(model, env.step_dt, {name: torch.stack(each).cpu().numpy() for name, each in arrays.items()})

@@ -46,6 +46,29 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class MountedCamera:
+    """A camera on a link; it looks along its -z axis, with x to the right and y up.
+
+    Attributes:
+        name: unique name.
+        link: index of the link it moves with; -1 is the world.
+        placement: pose in the link frame, position and quaternion xyzw [7]; of a camera that follows its link without
+            turning, the offset from what it follows, and its orientation, both along world axes.
+        fov: vertical field of view [degrees].
+        follows: "link", and a camera turns with it; "point", a point of the link; or "centre of mass", that of the link
+            with all links that it carries.
+        point: the point in the link frame [3].
+    """
+
+    name: str
+    link: int
+    placement: np.ndarray
+    fov: float
+    follows: str = "link"
+    point: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class Mesh:
     """A triangle mesh in the frame of its geometry, in metres. vertices [nv, 3], faces [nf, 3]."""
 
@@ -243,6 +266,7 @@ class Model:
         link_names: [num_links].
         joint_names: [num_links].
         frames: named frames fixed to links, those of collapsed links among them.
+        cameras: cameras on links, which :func:`sim.render.view_of` looks through.
         geometries: visual and collision geometries.
         parts: groups of links and joints that were added together, such as one robot.
         excluded_pairs: pairs of geometry indices that never collide.
@@ -334,6 +358,7 @@ class Model:
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    cameras: tuple[MountedCamera, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
     transmissions: Transmissions = field(default_factory=Transmissions)
     mujoco: MujocoOptions | None = None
@@ -495,6 +520,10 @@ class Model:
     def frame(self, name: str) -> Frame:
         """Return a frame by name; every link is a frame too. Raises ModelError if there is none."""
         return self.frames[find_number(self._frame_index, name, "frame")]
+
+    def camera(self, name: str) -> MountedCamera:
+        """Return a camera by name. Raises ModelError if there is none."""
+        return self.cameras[find_number(numbered(camera.name for camera in self.cameras), name, "camera")]
 
     def geometry(self, name: str) -> int:
         """Return the index of a geometry by name. Raises ModelError if there is none."""

@@ -3,7 +3,7 @@
 from sim.render.files import write_gif, write_mp4, write_png
 from sim.render.frames import grid_offsets, iterate_frames, render_frames
 from sim.render.renderer import AmbientOcclusion, Renderer, Survey
-from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
+from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera, view_of
 
 __all__ = [
     "AmbientOcclusion",
@@ -17,6 +17,7 @@ __all__ = [
     "grid_offsets",
     "iterate_frames",
     "render_frames",
+    "view_of",
     "write_gif",
     "write_mp4",
     "write_png",

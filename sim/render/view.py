@@ -13,7 +13,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, number, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
-from sim.model.poses import compose
+from sim.model.poses import IDENTITY, compose
 from sim.model.spec_checks import check_text, finite
 from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
@@ -88,6 +88,55 @@ class Camera:
         scale = 0.5 * height / np.tan(np.radians(self.fov) / 2.0)
         x, y = seen[..., 0] / -seen[..., 2], seen[..., 1] / -seen[..., 2]
         return np.stack([width / 2.0 + scale * x, height / 2.0 - scale * y], axis=-1)
+
+
+def view_of(model: Model, name: str, poses: npt.ArrayLike) -> Camera:
+    """Look through a camera of the model, see :meth:`sim.ModelBuilder.add_camera`.
+
+    Args:
+        model: the model.
+        name: name of the camera.
+        poses: world poses of the links of one world [num_links, 7].
+
+    Raises:
+        ModelError: for an unknown camera, or poses of another shape.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import render_frames, view_of
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_urdf("scenes/robots/manipulator.urdf")
+        >>> _ = scene.add_camera("on hand", "link7", position=(0.0, 0.0, 0.1), orientation=(1.0, 0.0, 0.0, 0.0))
+        >>> model = scene.finalize()
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> render_frames(model, poses, view_of(model, "on hand", poses[0]), width=64, height=48, device="cpu").shape
+        (1, 48, 64, 3)
+    """
+    mounted = model.camera(name)
+    links = finite("poses", poses, (model.num_links, 7))
+    link = IDENTITY if mounted.link < 0 else links[mounted.link]
+    if mounted.follows == "link":
+        eye = compose(link, mounted.placement)
+    else:
+        followed = compose(link, np.array([*mounted.point, *IDENTITY[3:]]))[:3]
+        if mounted.follows == "centre of mass":
+            followed = _carried_centre(model, mounted.link, links, followed)
+        eye = np.concatenate([followed + mounted.placement[:3], mounted.placement[3:]])
+    _, up, backward = Rotation.from_quat(eye[3:]).as_matrix().T
+    return Camera(eye[:3].tolist(), (eye[:3] - backward).tolist(), mounted.fov, up.tolist())
+
+
+def _carried_centre(model: Model, link: int, poses: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Return the centre of mass of a link and all that it carries, or ``otherwise`` if they have no mass [3]."""
+    carried = np.full(model.num_links, link < 0)
+    for other in range(max(link, 0), model.num_links):
+        parent = model.link_parent[other]
+        carried[other] |= other == link or (parent >= 0 and carried[parent])
+    mass = model.parameters["mass"] * carried
+    if not mass.sum() > 0.0:
+        return otherwise
+    centres = poses[:, :3] + Rotation.from_quat(poses[:, 3:]).apply(model.parameters["com"])
+    return np.asarray(mass @ centres / mass.sum())
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The command line: what it prints and writes, its messages, its exit status."""
 
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import warp as wp
 from PIL import Image
 
@@ -391,3 +393,116 @@ def test_a_ground_beside_one_that_the_file_has(capsys, tmp_path):
         main(["render", str(path), "--ground", "--width", "64", "--height", "48", "--out", str(tmp_path / "a.png")])
         == 0
     )
+
+
+CAMERAS = """<mujoco><worldbody><geom type="plane" size="1 1 1" rgba="1 0 0 1"/><camera name="down" pos="0 0 2"/>
+<body pos="0 0 1"><joint axis="0 1 0"/><geom size="0.05" pos="0.3 0 0"/><camera name="up" euler="180 0 0"/></body>
+</worldbody></mujoco>"""
+
+
+def test_render_looks_through_a_camera_of_the_file(capsys, tmp_path):
+    """Down at a red floor, and up at the sky, from a link that moves."""
+    path = tmp_path / "cameras.xml"
+    path.write_text(CAMERAS)
+    pictures = {}
+    for name in ("down", "up"):
+        out = tmp_path / f"{name}.png"
+        assert main(["render", str(path), "--camera", name, "--out", str(out), "--width", "32", "--height", "24"]) == 0
+        pictures[name] = np.asarray(Image.open(out))[2, 2].astype(int)
+    assert pictures["down"][0] > pictures["down"][2] + 50
+    assert pictures["up"][2] >= pictures["up"][0]
+    capsys.readouterr()
+    assert main(["render", str(path), "--camera", "side", "--out", str(out)]) == 2
+    assert "choose from: down, up" in capsys.readouterr().err
+    assert main(["render", str(path), "--camera", "up", "--azimuth", "3", "--out", str(out)]) == 2
+
+
+def test_render_looks_through_a_named_camera_of_a_stage(capsys, tmp_path):
+    from pxr import Gf, Usd, UsdGeom
+
+    stage = Usd.Stage.CreateNew(str(tmp_path / "stage.usda"))
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    ball = UsdGeom.Sphere.Define(stage, "/Ball")
+    ball.CreateDisplayColorAttr([(1.0, 0.0, 0.0)])
+    for name, height in (("Near", 4.0), ("Far", 4000.0)):
+        camera = UsdGeom.Camera.Define(stage, f"/{name}")
+        camera.AddTranslateOp().Set(Gf.Vec3d(0.0, 0.0, height))
+    stage.Save()
+    middle = {}
+    for name in ("Near", "Far"):
+        out = tmp_path / f"{name}.png"
+        words = ["render", str(tmp_path / "stage.usda"), "--camera", name, "--out", str(out)]
+        assert main([*words, "--width", "33", "--height", "33"]) == 0
+        middle[name] = np.asarray(Image.open(out))[16, 12].astype(int)
+    assert middle["Near"][0] > middle["Near"][2] + 50
+    assert middle["Far"][0] < middle["Far"][2] + 50
+    capsys.readouterr()
+    assert main(["render", str(tmp_path / "stage.usda"), "--camera", "Side", "--out", str(out)]) == 1
+    assert "choose from: Near, Far" in capsys.readouterr().err
+
+
+def test_results_as_json(capsys, hopper, tmp_path):
+    assert main(["info", hopper, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["nq"], found["actuators"], found["keyframes"], found["trees"]) == (2, {"m": "torque"}, ["high"], 1)
+    assert [link["limits"] for link in found["links"]] == [[None, None], [0.2, 1.0]]
+    assert len(found["warnings"]) == 1
+    assert main(["check", hopper, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["good"]
+    assert len(found["warnings"]) == 2  # also that the hinge starts outside its limits
+    out = str(tmp_path / "states.npz")
+    assert main(["simulate", hopper, "--steps", "3", "--out", out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["out"], found["steps"], found["dt"], found["worlds"]) == (out, 3, 0.005, 1)
+
+
+def test_errors_are_one_line_and_traced_on_request(capsys, tmp_path):
+    missing = str(tmp_path / "none.urdf")
+    assert main(["info", missing]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert main(["info", missing, "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+    for words in (["render", ARM], ["simulate", ARM, "--out", "a.npz", "--steps", "x"], ["nothing"]):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert len(said.splitlines()) == 1
+        assert "--help" in said
+
+
+def test_simulate_a_policy(capsys, tmp_path):
+    """The task's own model, one world per environment, with the policy's actions."""
+    torch.manual_seed(0)
+    task = sim.envs.make_task("Pendulum-1", substeps=1)
+    env = sim.envs.VectorEnv(task, 2, device="cpu", seed=3)
+    policy = sim.learn.Policy(env.num_observations, env.action_low, env.action_high)
+    file, out = tmp_path / "policy.pt", tmp_path / "states.npz"
+    sim.learn.save_policy(file, policy, "Pendulum-1", {"substeps": 1})
+    words = ["simulate", "--policy", str(file), "--out", str(out)]
+    assert main([*words, "--steps", "4", "--worlds", "2", "--seed", "3"]) == 0
+    stored = np.load(out)
+    observation, _ = env.reset()
+    for step in range(4):
+        np.testing.assert_array_equal(stored["q"][step], env.state.q.numpy())
+        action = policy(observation).detach()
+        np.testing.assert_array_equal(stored["actions"][step], action.numpy())
+        observation = env.step(action)[0]
+    np.testing.assert_array_equal(stored["q"][4], env.state.q.numpy())
+    assert stored["dt"] == task.step_dt
+    capsys.readouterr()
+    for wrong in ([ARM], ["--law", "hard"], ["--dt", "0.1"]):
+        assert main([*words, "--steps", "4", *wrong]) == 2
+    assert main([*words[:-2], "--out", str(out), "--steps", "0"]) == 2
+
+
+def test_completion_knows_commands_and_options(tmp_path):
+    """The script of bash, run by bash."""
+    script = subprocess.run(
+        [sys.executable, "-m", "sim", "completion", "bash"], capture_output=True, text=True, check=True
+    ).stdout
+    asked = "COMP_WORDS=(backswing {0}); COMP_CWORD={1}; _shtab_backswing backswing; echo ${{COMPREPLY[@]}}"
+    for words, at, wanted in (("ren", 1, "render"), ("render --cam", 2, "--camera")):
+        said = subprocess.run(
+            ["bash", "-c", f"{script}\n{asked.format(words, at)}"], capture_output=True, text=True, check=True
+        )
+        assert wanted in said.stdout.split()

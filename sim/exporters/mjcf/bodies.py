@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.exporters.files import number, numbers, wxyz
 from sim.exporters.losses import Losses
@@ -17,6 +19,7 @@ from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.specs import WORLD
+from sim.render.view import view_of
 from warp_kernels import types as codes
 
 
@@ -89,6 +92,27 @@ class Bodies:
             if frame.name not in links and (frame.link < 0 or frame.link in self.heads):
                 self.add_site(frame.name, frame.link, frame.placement)
         self._losses.leaves_out("frames of links without mass", self.lost_frames())
+
+    def add_cameras(self) -> None:
+        """Add the cameras of links with a body. MuJoCo takes the offsets of cameras that don't turn from the start."""
+        model, follows = self.model, {"link": "fixed", "point": "track", "centre of mass": "trackcom"}
+        kept = [camera for camera in model.cameras if camera.link < 0 or camera.link in self.heads]
+        lost = {camera.name for camera in model.cameras} - {camera.name for camera in kept}
+        self._losses.leaves_out("cameras of links without mass", sorted(lost))
+        off = [camera.name for camera in kept if camera.follows == "point" and np.any(camera.point)]
+        self._losses.leaves_out("points that cameras follow", off, "they follow the origins of their bodies")
+        if not kept:
+            return
+        poses = forward_kinematics(DeviceModel(model, "cpu"), self.start[None]).numpy()[0]
+        for camera in kept:
+            placement = camera.placement
+            if camera.follows != "link":
+                eye = np.concatenate([view_of(model, camera.name, poses).position, placement[3:]])
+                placement = eye if camera.link < 0 else compose(inverse(poses[camera.link]), eye)
+            ET.SubElement(
+                self.elements[camera.link], "camera", name=camera.name, mode=follows[camera.follows],
+                pos=numbers(placement[:3]), quat=wxyz(placement[3:]), fovy=number(camera.fov),
+            )  # fmt: skip
 
     def lost_frames(self) -> list[str]:
         """Return names of frames that aren't links, on links without a body."""

@@ -102,6 +102,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
     add_geoms(asset, bodies, losses, meshes)
     bodies.add_frames()
+    bodies.add_cameras()
     add_contacts(root, bodies)
     add_tendons(root, bodies, losses)
     add_equalities(root, bodies)

@@ -95,6 +95,7 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
         )
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
+    losses.leaves_out("cameras", [camera.name for camera in model.cameras])
     losses.leaves_out("kinematic links", model.kinematic_links, "their joints are fixed")
     if not np.array_equal(parameters["gravity"], EARTH):
         losses.remarks(f"not written: gravity {parameters['gravity'].tolist()}; set it when the file is read")

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, softness_of, translation
+from sim.model.builder.links_and_joints import Followed
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.poses import IDENTITY, compose
@@ -13,7 +14,7 @@ TYPES = {f"mjJNT_{each.mjcf.upper()}": each.name for each in JOINT_TYPES.values(
 
 
 def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
-    """Add all bodies with their joints, then the named sites.
+    """Add all bodies with their joints, then the named sites and cameras.
 
     A body with several joints becomes a chain of links; only the last one, named after the body, has mass.
 
@@ -27,6 +28,7 @@ def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
     for body in range(1, model.nbody):
         _add_body(reader, body)
     _add_sites(reader)
+    _add_cameras(reader)
     links = list(reader.builder.links)[before:]
     children = {joint.child: joint.name for joint in reader.builder.joints.values()}
     return links, [children[link] for link in links]
@@ -165,3 +167,43 @@ def _add_sites(reader: Reader) -> None:
         placement = compose(reader.frames[body], pose(model.site_pos[site], model.site_quat[site]))
         with reader.file.located("site", site, f"frame '{name}'"):
             reader.sites[site] = builder.add_frame(name, reader.links[body], placement[:3], placement[3:])
+
+
+def _add_cameras(reader: Reader) -> None:
+    """Add the named cameras; note those that turn to a body, and orthographic ones."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtCamLight
+    follows: dict[int, Followed] = {
+        int(kinds.mjCAMLIGHT_FIXED): "link", int(kinds.mjCAMLIGHT_TRACK): "point",
+        int(kinds.mjCAMLIGHT_TRACKCOM): "centre of mass",
+    }  # fmt: skip
+    left_out = []
+    for camera in range(model.ncam):
+        name, mode = reader.file.name("camera", camera), int(model.cam_mode[camera])
+        if not name:
+            continue
+        if mode not in follows or model.cam_projection[camera]:
+            left_out.append(name)
+            continue
+        body = int(model.cam_bodyid[camera])
+        placement = compose(reader.frames[body], pose(model.cam_pos[camera], model.cam_quat[camera]))
+        if follows[mode] != "link":
+            offset = (model.cam_pos0 if follows[mode] == "point" else model.cam_poscom0)[camera]
+            axes = Rotation.from_quat(reader.base[3:])
+            turned = axes * Rotation.from_matrix(model.cam_mat0[camera].reshape(3, 3))
+            placement = np.concatenate([axes.apply(offset), turned.as_quat()])
+        with reader.file.located("camera", camera, f"camera '{name}'"):
+            reader.builder.add_camera(
+                reader.prefix + name, reader.links[body], placement[:3], placement[3:],
+                fov=_field_of_view(reader, camera), follows=follows[mode], point=reader.frames[body][:3],
+            )  # fmt: skip
+    if left_out:
+        reader.notes.append(f"cameras that turn to a body, or are orthographic, are skipped: {', '.join(left_out)}")
+
+
+def _field_of_view(reader: Reader, camera: int) -> float:
+    """Return the vertical field of view [degrees]; that of a camera with a sensor follows from its focal length."""
+    model = reader.file.model
+    height, focal = float(model.cam_sensorsize[camera, 1]), float(model.cam_intrinsic[camera, 1])
+    if height > 0.0:
+        return float(np.rad2deg(2.0 * np.arctan(0.5 * height / focal)))
+    return float(model.cam_fovy[camera])

@@ -12,7 +12,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdSkel
 from scipy.spatial.transform import Rotation
 
-from sim.errors import ImportFileError, USDWarning
+from sim.errors import ImportFileError, ModelError, USDWarning
 from sim.importers.usd.geometries import add_pictures, drawn_prims
 from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import ORIGIN, Reader
@@ -24,15 +24,25 @@ from sim.model.model import Model
 from sim.render.view import Camera
 
 
-def first_camera(scene: Scene) -> Usd.Prim | None:
-    """Return the first perspective camera in the order of the stage; note others."""
+def find_camera(scene: Scene, name: str | None = None) -> Usd.Prim | None:
+    """Return the perspective camera of a name or path, or the first in the order of the stage; note others.
+
+    Raises:
+        ModelError: for a name that no perspective camera has.
+    """
+    known = []
     for prim in scene.prims():
         if prim.IsA(UsdGeom.Camera):
             projection = UsdGeom.Camera(prim).GetProjectionAttr().Get(Usd.TimeCode.EarliestTime())
             if projection == UsdGeom.Tokens.perspective:
-                return prim
-            scene.notes.append(f"prim '{prim.GetPath()}': cameras of projection '{projection}' are not supported")
-    return None
+                if name in (None, prim.GetName(), str(prim.GetPath())):
+                    return prim
+                known.append(prim.GetName())
+            else:
+                scene.notes.append(f"prim '{prim.GetPath()}': cameras of projection '{projection}' are not supported")
+    if name is None:
+        return None
+    raise ModelError(f"no camera '{name}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}")
 
 
 def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -> Camera:
@@ -161,7 +171,9 @@ class Piece:
         return np.concatenate([positions, quaternions], axis=-1)
 
 
-def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) -> StoredMotion:
+def read_motion(
+    path: str | os.PathLike[str], *, ground: float | None = None, camera: str | None = None
+) -> StoredMotion:
     """Open a USD file to draw the motion that it stores.
 
     Everything whose transform has time samples moves, whether it is a rigid body or not: prims, what is below them, and
@@ -171,9 +183,11 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
     Args:
         path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
         ground: height of a ground to add [m].
+        camera: name or path of the camera of :meth:`StoredMotion.camera`. Default: the first one of the file.
 
     Raises:
         ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
+        ModelError: for a camera that the file doesn't have.
 
     Example:
         >>> import tempfile
@@ -191,13 +205,13 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
     require_path(path)
     scene = open_scene(Path(path))
     with readable(scene.path):
-        motion = _read(scene, ground)
+        motion = _read(scene, ground, camera)
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=2)
     return motion
 
 
-def _read(scene: Scene, ground: float | None) -> StoredMotion:
+def _read(scene: Scene, ground: float | None, name: str | None) -> StoredMotion:
     """Return the motion of an open file."""
     scene.notes.clear()  # notes about physics
     refuse_types(scene)
@@ -222,7 +236,7 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
     if ground is not None:
         builder.add_ground(height=ground, name=free_name("ground", builder.geometries))
     _note_unsupported_motion(scene, prims)
-    camera = first_camera(scene)
+    camera = find_camera(scene, name)
     model = builder.finalize(collapse_fixed=False)
     # In the order of the links.
     number = {name: link for link, name in enumerate(model.link_names)}

@@ -1,6 +1,7 @@
 """Links, their joints, named frames, and parts of a world."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import JOINT_FIELDS, NO_LIMITS, NO_SPRING, Limits, Spring, limits_of
 from sim.model.checks import as_numbers, names_in, number, require_names, require_type
 from sim.model.joint_types import joint_type
-from sim.model.model import Keyframe, MujocoOptions, Part
+from sim.model.model import Keyframe, MountedCamera, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
     check_joint,
@@ -24,6 +25,8 @@ from sim.model.spec_checks import (
 )
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
 from warp_kernels import types as codes
+
+Followed = Literal["link", "point", "centre of mass"]  # by a camera
 
 
 class LinksAndJoints(WorldSpec):
@@ -190,6 +193,61 @@ class LinksAndJoints(WorldSpec):
         if name in self.frames or name in self.links:
             raise ModelError(f"frame '{name}': a frame or link of this name exists already; choose another name")
         self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))
+        return name
+
+    def add_camera(
+        self,
+        name: str,
+        link: str = WORLD,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        *,
+        fov: float = 45.0,
+        follows: Followed = "link",
+        point: Vector = (0.0, 0.0, 0.0),
+    ) -> str:
+        """Add a camera to a link; it looks along its -z axis, with x to the right and y up.
+
+        :func:`sim.render.view_of` looks through it, as does ``backswing render --camera``.
+
+        Args:
+            name: unique name.
+            link: link that it moves with, or "world".
+            position: position in the link frame [m]; of a camera that doesn't turn with the link, its offset from what
+                it follows, along world axes.
+            orientation: orientation in the link frame, quaternion xyzw, or in the world for one that doesn't turn.
+            fov: vertical field of view, between 0 and 180 [degrees].
+            follows: "link": move and turn with it; "point": move with a point of the link, without turning; "centre of
+                mass": move with that of the link and of all links that it carries, without turning.
+            point: the point in the link frame [m].
+
+        Returns:
+            The name.
+
+        Raises:
+            ModelError: for a name in use, or an invalid value.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> scene.add_ground()
+            'ground'
+            >>> scene.add_camera("above", position=(0.0, 0.0, 3.0), fov=60.0)
+            'above'
+        """
+        where = f"camera '{name}'"
+        check_text(name, "a camera")
+        require_names(where, link=link)
+        if name in self.cameras:
+            raise ModelError(f"{where}: a camera of this name exists already; choose another name")
+        if not 0.0 < number(where, "fov", fov) < 180.0:
+            raise ModelError(f"{where}: fov is {fov}; it must lie between 0 and 180 degrees")
+        if follows not in get_args(Followed):
+            known = ", ".join(map(repr, get_args(Followed)))
+            raise ModelError(f"{where}: follows is {follows!r}; it must be one of {known}")
+        placement = pose(where, position, orientation)
+        x, y, z = finite(f"{where}: point", point, (3,)).tolist()
+        self.cameras[name] = (link, MountedCamera(name, -1, placement, float(fov), follows, (x, y, z)))
         return name
 
     def add_part(

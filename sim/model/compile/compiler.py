@@ -24,10 +24,10 @@ from sim.model.compile.parameters import check_range, collect_parameters
 from sim.model.compile.tendons import lay_out_tendons
 from sim.model.compile.transmissions import lay_out_transmissions
 from sim.model.medium import DragBoxes
-from sim.model.model import Frame, Geometry, Model, MujocoOptions
+from sim.model.model import Frame, Geometry, Model, MountedCamera, MujocoOptions
 from sim.model.poses import compose
 from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
-from sim.model.specs import WORLD, JointSpec, WorldSpec
+from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, WorldSpec
 from sim.model.topology import Equalities, ExcludedPairs
 from warp_kernels import types as codes
 
@@ -90,6 +90,19 @@ def _frames(world: WorldSpec, home: Homes) -> list[Frame]:
     return frames
 
 
+def _cameras(world: WorldSpec, home: Homes) -> list[MountedCamera]:
+    placed = []
+    for name, (link, camera) in world.cameras.items():
+        if link not in home:
+            raise ModelError(f"camera '{name}': unknown link '{link}'")
+        index, base = home[link]
+        if camera.follows == "link":
+            camera = replace(camera, placement=compose(base, camera.placement))
+        x, y, z = compose(base, np.array([*camera.point, *IDENTITY_QUATERNION]))[:3].tolist()
+        placed.append(replace(camera, link=index, point=(x, y, z)))
+    return placed
+
+
 def _model(
     world: WorldSpec,
     dtype: str,
@@ -117,6 +130,7 @@ def _model(
         link_names=tuple(body.name for body in bodies),
         joint_names=tuple(joint.name for joint in joints),
         frames=tuple(frames),
+        cameras=tuple(_cameras(world, home)),
         geometries=tuple(geometries),
         parts=tuple(world.parts),
         mujoco=own_law(world),
