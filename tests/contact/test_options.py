@@ -16,8 +16,8 @@ HARD, MUJOCO, PGS, MODEL = sim.HardContact, sim.MujocoContact, sim.PgsContact, s
 # What each class has.
 OPTIONS = {
     HARD: {
-        "friction", "tolerance", "max_contacts", "iterations", "regularisation", "recovery_time", "erp", "margin",
-        "max_correction", "restitution_threshold", "gradient_smoothing", "warm_start",
+        "friction", "tolerance", "max_contacts", "iterations", "regularisation", "noslip", "recovery_time", "erp",
+        "margin", "max_correction", "restitution_threshold", "gradient_smoothing", "warm_start",
     },
     MUJOCO: {
         "friction", "tolerance", "max_contacts", "iterations", "solref", "solimp", "impratio", "noslip_iterations",

@@ -94,6 +94,8 @@ CASES = {
     "bodies that touch": (thrown(), sim.HardContact()),
     "joined": (joined(), sim.HardContact()),
     "joined, with pyramids": (joined(), sim.HardContact(friction="pyramid")),
+    "no slip": (walker(), sim.HardContact(noslip=True)),
+    "joined, no slip": (joined(), sim.HardContact(noslip=True)),
     "smoothed": (walker(), sim.HardContact(gradient_smoothing=0.02)),
     "actuators": (leg().finalize("float64"), sim.HardContact()),
     "compensated weight": (lifted(), sim.HardContact()),
@@ -110,6 +112,8 @@ RAISED = {
     "MuJoCo's law, four feet": [2],
     "bodies that touch": [9, 16],
     "joined": [6, 9],
+    "no slip": [2],
+    "joined, no slip": [6, 9],
 }
 
 

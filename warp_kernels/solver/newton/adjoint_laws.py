@@ -142,5 +142,6 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         bound_adjoint=bound_adjoint,
         common_resistance_adjoint=common_resistance_adjoint,
         resistance_adjoint=resistance_adjoint,
+        mobility_adjoint=mobility_adjoint,
         block_adjoint=block_adjoint,
     )

@@ -136,7 +136,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         """Return the adjoint of the inverse masses of the rows, from the present rows; add to that of the
         regularisation.
 
-        Write the adjoint of the error, in addition to that of the bias that it is part of.
+        Add the adjoint of the error, in addition to that of the bias that it is part of.
         """
         at = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         bias = equalities.anchor_error[at, world]
@@ -162,7 +162,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         softer = wp.inverse(inverse * wp.transpose(inverse) + (k - least) * wp.identity(n=3, dtype=scalar))
         error_bar = softer * (value_bar * frame)
         error = softer * bias
-        equalities_bar.anchor_error[at, world] = -k * error_bar
+        equalities_bar.anchor_error[at, world] -= k * error_bar
         k_bar = -wp.dot(error_bar, bias - k * error)
         epsilon_bar += k_bar * total / scalar(3.0)
         common.add_at(regularisation_bar, world, 0, epsilon_bar)

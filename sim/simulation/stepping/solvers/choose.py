@@ -14,7 +14,7 @@ from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 def choose_impulses(step: Workspace) -> type[Impulses]:
     """Return the class that applies impulses: by lane groups, unless something else works world by world."""
     options = step.contact_options
-    singly = step.bouncing or options.noslip_iterations > 0 or not step.newton
+    singly = step.bouncing or options.noslip or options.noslip_iterations > 0 or not step.newton
     return Impulses if singly or step.groups.lanes == 1 else ImpulsesOfGroups
 
 

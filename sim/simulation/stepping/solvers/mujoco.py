@@ -39,7 +39,7 @@ class Mujoco(Newton):
     def adjoint(self) -> None:
         """Run the backward pass of the sweeps, and solve the transposed system of the solution."""
         step = self._step
-        self._solution_adjoint(step.cone, **(self.noslip.unwind() if self.noslip else {}))
+        self._solution_adjoint(**(self.noslip.unwind() if self.noslip else {}))
         if self.noslip:
             self.noslip.add_adjoints()
             kernel, matrix_bar = impulse_kernels(step.scalar).coupled_response, self.noslip.matrix_bar
@@ -52,9 +52,13 @@ class Mujoco(Newton):
         self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
 
     def _minimise(self) -> None:
-        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds, work=self._work)
+        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds, work=self._work(self.problem))
         if self.noslip:
             self.noslip.run()
+
+    @property
+    def _cone(self) -> str:
+        return self._step.cone
 
     @property
     def _rows_respond(self) -> bool:
@@ -78,7 +82,8 @@ class MujocoLanes(Mujoco):
         self._soften()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._group_work(self.keeps if self._has_backward else 0))
+        work = self._group_work(self.problem, self.keeps if self._has_backward else 0)
+        step.launch(kernel, step.groups.num_groups, work=work)
         self._minimise()
 
 
@@ -92,4 +97,4 @@ class MujocoLanesBothWays(MujocoLanes):
         """Run the backward pass, except through right-hand sides and through the rows of joints."""
         step, groups = self._step, self._step.groups
         kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
-        step.launch(kernels.convex_group_adjoint, groups.num_groups, work=self._group_work())
+        step.launch(kernels.convex_group_adjoint, groups.num_groups, work=self._group_work(self.problem))

@@ -13,6 +13,7 @@ from sim.model.model import Model
 from sim.simulation.options import HardContact, MujocoContact
 from sim.simulation.stepping.lane_groups import LaneGroups, shared_memory
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.stages.hard_noslip import HardNoSlip
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
@@ -115,6 +116,7 @@ class Newton(ConstraintSolver):
         held_share, row_inverse_mass: for smoothed gradients; empty without.
         further_value_bar: additional adjoint of row values; empty without noslip sweeps.
         block_bar: adjoint of the inverse masses of each constraint's rows, from which R is computed.
+        second: second solution of a step, or None.
     """
 
     # Whether worlds are divided into islands of bodies that constraints couple.
@@ -136,6 +138,7 @@ class Newton(ConstraintSolver):
         self.stage: wp.array = zeros((in_groups,), wp.int32, step.device)
         if self.rows_by_groups:
             self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
+        self.second = HardNoSlip(step, self) if step.contact_options.noslip else None
 
     def gather(self) -> None:
         """Gather the problem in a struct."""
@@ -158,10 +161,14 @@ class Newton(ConstraintSolver):
             smoothing_velocity=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
             start=step.warm_start.start,
         )
+        if self.second:
+            self.second.gather(self.problem)
 
     def prepare_adjoint(self) -> None:
         """Allocate the adjoint of R, and responses of coupled constraints for it."""
         super().prepare_adjoint()
+        if self.second:
+            self.second.prepare_adjoint()
         self.further_value_bar = self._step.worlds_last(0, self._step.device_model.types.vec3)
         if self._step.contact_options.gradient_smoothing > 0.0:
             self.held_share, self.row_inverse_mass, self.distance_share = (
@@ -175,12 +182,26 @@ class Newton(ConstraintSolver):
     def solve(self) -> None:
         """Solve for the velocities that are consistent with the impulses of the constraint laws."""
         self._regularise()
-        self._step.launch(self._kernels.newton_solve, self._step.num_worlds, work=self._work)
+        self._search(self.problem)
+        if self.second:
+            self.second.run(self._search)
+
+    def _search(self, problem: Any, **velocities: Any) -> None:
+        """Solve a problem by Newton's method.
+
+        Args:
+            problem: its struct.
+            velocities: velocity from which it is measured, ``qd``, with the change without impulses ``dt * qdd``, if
+                not that before the step.
+        """
+        self._step.launch(self._kernels.newton_solve, self._step.num_worlds, work=self._work(problem), **velocities)
 
     def adjoint(self) -> None:
         """Solve the transposed system of the solution; propagate from R to the rows and the mass matrix."""
         step = self._step
-        self._solution_adjoint(step.contact_options.friction)
+        self._solution_adjoint()
+        if self.second:
+            self.second.adjoint(self._solution_adjoint)
         if step.bouncing:
             step.launch_over_constraints(newton_bounce_kernels(step.scalar).hardening_adjoint)
         if step.impulses.by_groups:
@@ -190,28 +211,30 @@ class Newton(ConstraintSolver):
             step.launch(along.factorisation_adjoints, step.groups.num_groups)
         else:
             step.launch(regularisation_adjoint_kernels(step.scalar).regularisation_adjoint, step.num_worlds)
+        if self.second:
+            self.second.add_products()
 
-    @property
-    def _work(self) -> Any:
+    def _work(self, problem: Any) -> Any:
         """Return the struct of kernels that take one world each."""
         step, stage = self._step, self._step.constraint_stage
         return fill(
             work_struct(step.scalar),
             tolerance=step.tolerance,
-            regularisation=self._regularisation["regularisation"],
+            regularisation=self.with_regularisation["regularisation"],
             paths=step.paths,
             trees=stage.trees,
             constraints=stage.constraints,
             couplings=stage.couplings,
-            problem=self.problem,
+            problem=problem,
             system=self.system,
             iterate=self.iterate,
         )
 
-    def _group_work(self, keeps: int = 0) -> Any:
+    def _group_work(self, problem: Any, keeps: int = 0) -> Any:
         """Return the struct of kernels that take all worlds of a lane group.
 
         Args:
+            problem: struct of the problem.
             keeps: parts of a solution that are stored for the adjoint.
         """
         step, stage = self._step, self._step.constraint_stage
@@ -219,9 +242,9 @@ class Newton(ConstraintSolver):
             group_structs(step.scalar).Work,
             tolerance=step.tolerance,
             keeps=keeps,
-            regularisation=self._regularisation["regularisation"],
+            regularisation=self.with_regularisation["regularisation"],
             constraints=stage.constraints,
-            problem=self.problem,
+            problem=problem,
             shared=self.shared,
             system=self.system,
             iterate=self.iterate,
@@ -237,12 +260,12 @@ class Newton(ConstraintSolver):
         if step.bouncing:
             step.launch_over_constraints(newton_bounce_kernels(step.scalar).harden_bounces)
 
-    def _solution_adjoint(self, cone: str, **given: Any) -> None:
+    def _solution_adjoint(self, **given: Any) -> None:
         step, smoothed = self._step, self._step.contact_options.gradient_smoothing > 0.0
         if smoothed:
             step.launch(smoothing_kernels(step.scalar).held_shares, step.num_worlds)
-        kernel = newton_adjoint_kernels(step.scalar, cone, smoothed).solution_adjoint
-        step.launch(kernel, step.num_worlds, **self._regularisation, **given)
+        kernel = newton_adjoint_kernels(step.scalar, self._cone, smoothed).solution_adjoint
+        step.launch(kernel, step.num_worlds, **self.with_regularisation, **given)
 
     @property
     def _rows_respond(self) -> bool:
@@ -250,11 +273,16 @@ class Newton(ConstraintSolver):
         return self._step.max_constraints > 0
 
     @property
-    def _kernels(self) -> Any:
-        return newton_kernels(self._step.scalar, self._step.contact_options.friction)
+    def _cone(self) -> str:
+        """Return the friction model, or the cone of MuJoCo's law."""
+        return self._step.contact_options.friction
 
     @property
-    def _regularisation(self) -> dict[str, Any]:
+    def _kernels(self) -> Any:
+        return newton_kernels(self._step.scalar, self._cone)
+
+    @property
+    def with_regularisation(self) -> dict[str, Any]:
         """Return the regularisation, and its adjoint if it is watched."""
         model = self._step.device_model
         (bar,) = model.parameter_bars("regularisation")
@@ -266,12 +294,12 @@ class NewtonIslands(Newton):
 
     has_islands = True
 
-    def solve(self) -> None:
+    def _search(self, problem: Any, **velocities: Any) -> None:
         """Divide each world into islands, and solve one after the other."""
-        self._regularise()
         step = self._step
-        islands = newton_island_kernels(step.scalar, step.contact_options.friction)
-        step.launch(islands.newton_islands, step.num_worlds, work=self._work, keeps=int(self._has_backward))
+        kernel = newton_island_kernels(step.scalar, self._cone).newton_islands
+        keeps = int(self._has_backward)
+        step.launch(kernel, step.num_worlds, work=self._work(problem), keeps=keeps, **velocities)
 
 
 class NewtonLanes(Newton):
@@ -279,13 +307,13 @@ class NewtonLanes(Newton):
 
     rows_by_groups = True
 
-    def solve(self) -> None:
+    def _search(self, problem: Any, **velocities: Any) -> None:
         """Solve for the velocities of all worlds of a group, then of unfinished ones."""
-        self._regularise()
         step = self._step
-        kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._group_work(KEEPS_ALL if self._has_backward else 0))
-        step.launch(self._kernels.newton_solve, step.num_worlds, work=self._work)
+        kernel = newton_group_kernels(step.scalar, self._cone, step.groups.lanes).solve
+        work = self._group_work(problem, KEEPS_ALL if self._has_backward else 0)
+        step.launch(kernel, step.groups.num_groups, work=work, **velocities)
+        super()._search(problem, **velocities)
 
 
 class NewtonLanesBothWays(NewtonLanes):
@@ -296,9 +324,9 @@ class NewtonLanesBothWays(NewtonLanes):
     def adjoint(self) -> None:
         """Run the backward pass, except through right-hand sides and through the rows of joints."""
         step, groups = self._step, self._step.groups
-        kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
-        bar = self._regularisation["regularisation_bar"]
-        step.launch(kernel, groups.num_groups, work=self._group_work(), regularisation_bar=bar)
+        kernel = group_adjoint_kernels(step.scalar, self._cone, groups.lanes).group_adjoint
+        bar = self.with_regularisation["regularisation_bar"]
+        step.launch(kernel, groups.num_groups, work=self._group_work(self.problem), regularisation_bar=bar)
         step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     @property
