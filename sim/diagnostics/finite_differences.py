@@ -3,14 +3,15 @@
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from sim.errors import ContactOverflowWarning
+from sim.errors import ContactOverflowWarning, OpenConstraintWarning
 from sim.model.model import Model
+from sim.simulation.engine.first_state import first_broken
 from sim.simulation.options import ContactMethod
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
@@ -56,6 +57,8 @@ class Problem:
         impulses: impulses of a warm start for the first step: values [max_constraints, 3] and keys
             [max_constraints, 2].
         integrator: of the simulator.
+        active: points, welds and couplings that are on [steps, n], if given; not perturbed.
+        broken: those that are broken at first [n], of models in which one may break; likewise.
     """
 
     model: Model
@@ -67,6 +70,8 @@ class Problem:
     qd_weight: np.ndarray
     impulses: tuple[np.ndarray, np.ndarray] | None = None
     integrator: str = "euler"
+    active: np.ndarray | None = None
+    broken: np.ndarray | None = None
 
 
 class Rollouts:
@@ -110,10 +115,12 @@ class Rollouts:
         if problem.impulses is not None:
             impulses = [np.repeat(array[None], self._worlds, axis=0) for array in problem.impulses]
         with warnings.catch_warnings():
-            # The unperturbed world has issued this warning already.
+            # The unperturbed world has issued this warning already, and changed coordinates may open a constraint.
             warnings.simplefilter("ignore", ContactOverflowWarning)
-            state = start_state(simulator, given["q"], given["qd"], impulses, given.get("act"))
-            trajectory = simulator.rollout(state, steps=len(problem.q_weight) - 1, **inputs)
+            warnings.simplefilter("ignore", OpenConstraintWarning)
+            state = start_state(simulator, given["q"], given["qd"], impulses, given.get("act"), problem.broken)
+            steps = len(problem.q_weight) - 1
+            trajectory = simulator.rollout(state, steps=steps, **inputs, active=problem.active)
         loss: np.ndarray = np.einsum("tn,twn->w", problem.q_weight, trajectory.q.numpy())
         return loss + np.einsum("tn,twn->w", problem.qd_weight, trajectory.qd.numpy())
 
@@ -127,14 +134,17 @@ def start_state(
     qd: np.ndarray,
     impulses: Sequence[np.ndarray] | None,
     act: np.ndarray | None = None,
+    broken: np.ndarray | None = None,
 ) -> State:
-    """Return a float64 state; impulses: values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
-    state = simulator.state(q, qd, act)
+    """Return a float64 state; impulses: values [num_worlds, max_constraints, 3] and keys [..., 2], or None. broken: [n]
+    or [num_worlds, n], or None.
+    """
+    state = replace(simulator.state(q, qd, act), broken=first_broken(simulator.engine, broken))
     if impulses is None:
         return state
     value: wp.array = wp.array(impulses[0], dtype=wp.float64, ndim=3, device=simulator.device)
     key: wp.array = wp.array(impulses[1], dtype=wp.int32, ndim=3, device=simulator.device)
-    return State(state.q, state.qd, Impulses(value, key), state.act)
+    return replace(state, impulses=Impulses(value, key))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
-from sim.simulation.engine.first_state import first_impulses
+from sim.simulation.engine.first_state import first_broken, first_impulses
 from sim.simulation.gradients import Gradients
 from sim.simulation.options import HardContact, PgsContact
 from sim.simulation.simulator import Simulator
@@ -47,6 +47,7 @@ def check_gradients(
     bound: float = 1e-6,
     seed: int = 0,
     kinematic_qd: ArrayLike | None = None,
+    active: ArrayLike | None = None,
 ) -> GradientReport:
     """Compare the gradients of a rollout with its finite differences.
 
@@ -77,6 +78,7 @@ def check_gradients(
         bound: largest error of a correct gradient, relative to the largest derivative of the same argument.
         seed: seed of the random projection and of the choice of entries.
         kinematic_qd: velocities of the kinematic joints, as for :meth:`sim.Simulator.rollout`.
+        active: points, welds and couplings that are on in each step, likewise. It has no gradient.
 
     Raises:
         ModelError: for wrong shapes, names or worlds, and if there is nothing to check.
@@ -98,7 +100,7 @@ def check_gradients(
     inputs = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd}
     names = _names(simulator, wrt, inputs)
     chosen_worlds = _worlds(simulator, worlds)
-    trajectory = _doubled(simulator, state, inputs, steps, chosen_worlds)
+    trajectory = _doubled(simulator, state, {**inputs, "active": active}, steps, chosen_worlds)
     shape = (trajectory.steps + 1, simulator.num_worlds)
     weights = _weights(simulator, shape, q_grad, qd_grad, seed)
     weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
@@ -142,7 +144,7 @@ def _doubled(
     of_steps = simulator.engine.batches.of_steps
     given = {
         name: of_steps(value, size, name)
-        for (name, value), size in zip(inputs.items(), (m.nv, m.nu, m.nk), strict=True)
+        for (name, value), size in zip(inputs.items(), (m.nv, m.nu, m.nk, len(m.switch_names)), strict=True)
     }
     doubled: dict[str, Any] = {
         name: None if array is None else array.numpy()[:, worlds].astype(np.float64) for name, array in given.items()
@@ -160,7 +162,9 @@ def _doubled(
     started = first_impulses(simulator.engine, state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     act = None if state.act is None else state.act.numpy()[worlds]
-    trajectory = double.rollout(start_state(double, q, qd, impulses, act), steps=steps, **doubled)
+    begun = first_broken(simulator.engine, state.broken)
+    broken = None if begun is None else begun.numpy()[worlds]
+    trajectory = double.rollout(start_state(double, q, qd, impulses, act, broken), steps=steps, **doubled)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
             "check_gradients: the rollout itself is not finite; set check_finite=True in the simulator to find "
@@ -236,9 +240,11 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
     impulses = None
     if trajectory.impulses is not None:
         impulses = trajectory.impulses.value.numpy()[0, world], trajectory.impulses.key.numpy()[0, world]
+    active = None if trajectory.active is None else trajectory.active.numpy()[:, world]
+    broken = None if trajectory.broken is None else trajectory.broken.numpy()[0, world]
     return Problem(
         simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
-        weights[1][:, world], impulses, simulator.integrator,
+        weights[1][:, world], impulses, simulator.integrator, active, broken,
     )  # fmt: skip
 
 

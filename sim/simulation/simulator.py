@@ -432,11 +432,14 @@ class Simulator:
     @property
     @serialized
     def constraint_force(self) -> dict[str, np.ndarray]:
-        """Return the forces and torques of point and weld constraints in the last step, by name [num_worlds, 6].
+        """Return the forces of constraints in the last step, by name.
 
-        These are the force on the second link [N] and the torque on it about the constraint's point [N m], along world
-        axes, averaged over the step (with "rk4", of its last stage). They are zero for constraints that are off. Read
-        them before a backward pass, which recomputes steps.
+        Of points and welds they are the force on the second link [N] and the torque on it about the constraint's point
+        [N m], along world axes [num_worlds, 6]. Of couplings, by the name of the joint that follows, the force on it
+        [N m or N], and of tendons the force of limits and dry friction along their length [N], negative for a tension
+        [num_worlds]; couplings of tendons likewise, by their own names. A point or weld goes before a joint or tendon
+        of the same name. Forces are averaged over the step (with "rk4", of its last stage), and zero for constraints
+        that are off. Read them before a backward pass, which recomputes steps.
 
         Example:
             >>> import sim

@@ -95,6 +95,8 @@ def test_gradients():
     assert state.broken.numpy() == 1.0
     report = sim.check_gradients(simulator, state, pull(model)[80:90], ["q", "qd", "tau", "mass"])
     assert not report.wrong  # it begins broken
+    slopes = [entry.analytic for entry in report.entries if entry.entry.argument == "mass"]
+    assert max(map(abs, slopes)) > 1e-3  # a load that hangs wouldn't notice its mass
 
 
 def test_a_torque_breaks_a_weld():

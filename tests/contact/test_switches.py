@@ -212,3 +212,50 @@ def test_forces_at_rest(welded, contact):
     assert not found[1].any()
     assert simulator.constraint_error[0] < 1e-3
     assert simulator.constraint_error[1] == 0.0
+
+
+@pytest.mark.parametrize("contact", [sim.HardContact(), sim.PgsContact(), sim.MujocoContact()])
+def test_forces_of_couplings_and_tendons(contact):
+    """A weight on a rope at its limit, one on a tied rope, a gear that is driven and held, in two worlds."""
+    builder = sim.ModelBuilder()
+    for number, name in enumerate(("limited", "tied")):
+        builder.add_link(name, mass=2.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"{name}_slide", "prismatic", child=name, position=(number, 0, 0), axis=(0, 0, 1))
+        upper = 1.0 if name == "limited" else np.inf
+        path = [("world", (number, 0, 1)), (name, (0, 0, 0))]
+        builder.add_spatial_tendon(f"{name}_rope", path, limits=(0.0, upper))
+    builder.add_tendon_coupling("knot", "tied_rope")
+    for number, name in enumerate("ab"):
+        builder.add_link(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"hinge_{name}", "revolute", child=name, position=(number, 1, 0), axis=(0, 0, 1))
+    builder.add_joint_coupling("hinge_b", "hinge_a", ratio=2.0)
+    model = builder.finalize("float64")
+    tau = np.zeros((2, model.nv))
+    tau[1, model.qd_slice("hinge_a")], tau[1, model.qd_slice("limited_slide")] = 1.0, -3.0
+    simulator = sim.Simulator(model, 1e-3, 2, "cpu", contact)
+    simulator.rollout(simulator.initial_state(), tau[None].repeat(200, axis=0))
+    force, weight = simulator.constraint_force, 2.0 * G
+    assert sorted(force) == ["hinge_b", "knot", "limited_rope", "tied_rope"]
+    np.testing.assert_allclose(force["limited_rope"], [-weight, -weight - 3.0], rtol=1e-3)
+    np.testing.assert_allclose(force["knot"], [-weight, -weight], rtol=1e-3)
+    np.testing.assert_allclose(force["tied_rope"], 0.0)
+    # b turns at twice the acceleration 1 / 0.5 of a.
+    np.testing.assert_allclose(force["hinge_b"], [0.0, 0.1 * 2.0 * 2.0], rtol=1e-3, atol=1e-9)
+
+
+def test_check_gradients_takes_it():
+    """With switches that change between steps; without them the same motion has other gradients."""
+    model = lifted()
+    simulator = sim.Simulator(model, DT, 2, "cpu")
+    active = np.zeros((6, 2, 1))
+    active[2:, 1] = 1.0
+    tau, rates = holding(model, 2, 6), np.array([0.1, 0.2, -0.1, 0.3, 0.5, -0.4, 0.2])
+    state = simulator.state(model.q0, rates)
+    report = sim.check_gradients(simulator, state, tau, ["q", "qd", "tau", "mass"], active=active, worlds=[0, 1])
+    assert not report.wrong
+    felt = [e for e in report.entries if e.entry.argument == "tau" and e.world == 1]
+    held = simulator.rollout(state, tau, active=active)
+    rng = np.random.default_rng(0)
+    bars = rng.normal(size=(2, model.nq)), rng.normal(size=(2, model.nv))
+    expected = held.backward(*bars).tau.numpy()[:, 1]
+    assert max(abs(e.analytic - expected[e.entry.index]) for e in felt) < 1e-9 * abs(expected).max()

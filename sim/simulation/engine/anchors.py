@@ -1,10 +1,11 @@
-"""Point and weld constraints of a step, read on the host: the distances of their anchors, and their forces."""
+"""Constraints of a step, read on the host: distances of anchors, and forces of points, welds, couplings and tendons."""
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.simulation.stepping.pipeline import Step
-from warp_kernels.constraints.kinds import ORIENTATION, POINT
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON, TENDON_LIMIT
+from warp_kernels.solver.tendons.rows import TIED, UPPER
 
 
 def anchor_distances(step: Step) -> np.ndarray:
@@ -33,18 +34,51 @@ def anchor_distances(step: Step) -> np.ndarray:
     return distances
 
 
-def anchor_forces(step: Step) -> np.ndarray:
-    """Return the forces and torques on the second links in the last step [worlds, anchors, 6], see
-    :attr:`sim.Simulator.constraint_force`.
-    """
+def constraint_forces(step: Step) -> dict[str, np.ndarray]:
+    """Return the forces in the last step by name, see :attr:`sim.Simulator.constraint_force`."""
+    equalities = step.model.equalities
+    found = _tendon_forces(step) if step.tendons else {}
+    world, _, item, impulse = _listed(step, COUPLING)
+    for number, name in enumerate(equalities.coupling_names):
+        found[name] = _summed(step, world[item == number], impulse[item == number, 0])
+    return found | dict(zip(equalities.anchor_names, _anchor_forces(step).swapaxes(0, 1), strict=True))
+
+
+def _listed(step: Step, *kinds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return world, kind, item and impulse [n, 3] of the constraints of some kinds."""
+    constraints, impulse = step.constraint_stage.constraints, step.constraint_stage.impulse.numpy()
+    kind, item = constraints.kind.numpy(), constraints.item.numpy()
+    there = np.isin(kind, kinds) & (np.arange(len(kind))[:, None] < constraints.count.numpy())
+    row, world = np.nonzero(there)
+    return world, kind[row, world], item[row, world], impulse[row, world].astype(np.float64)
+
+
+def _summed(step: Step, world: np.ndarray, impulse: np.ndarray) -> np.ndarray:
+    """Return the sum of impulses [n] by world, as a force [worlds]."""
+    return np.bincount(world, impulse, minlength=step.num_worlds) / float(step.dt)
+
+
+def _tendon_forces(step: Step) -> dict[str, np.ndarray]:
+    """Return the forces of limits, dry friction and couplings along tendons, by the names of tendons and couplings."""
+    assert step.tendons is not None
+    rows, tendons = step.tendons.tendon_rows, step.model.tendons
+    kind, tendon, coupling = (getattr(rows, name).numpy() for name in ("kind", "tendon", "coupling"))
+    world, _, item, impulse = _listed(step, TENDON_LIMIT, TENDON)
+    along = np.where(kind[item] == UPPER, -1.0, 1.0) * impulse[:, 0]
+    found = {}
+    for names, owner, own in ((tendons.names, tendon, kind != TIED), (tendons.coupling_names, coupling, kind == TIED)):
+        for number in np.unique(owner[own]).tolist():
+            chosen = own[item] & (owner[item] == number)
+            found[names[number]] = _summed(step, world[chosen], along[chosen])
+    return found
+
+
+def _anchor_forces(step: Step) -> np.ndarray:
+    """Return the forces and torques on the second links [worlds, anchors, 6]."""
     anchors = len(step.model.equalities.anchor_names)
     found = np.zeros((step.num_worlds, anchors, 2, 3))
     if anchors:
-        listed, solved = step.constraint_stage.constraints, step.constraint_stage.impulse.numpy()
-        kind, item, frame = (array.numpy() for array in (listed.kind, listed.item, step.errors.anchor_frame))
-        of_anchors = ((kind == POINT) | (kind == ORIENTATION)) & (np.arange(len(kind))[:, None] < listed.count.numpy())
-        constraint, world = np.nonzero(of_anchors)
-        anchor, part = item[constraint, world], kind[constraint, world] - POINT
-        frames = frame[2 * anchor + part, world].astype(np.float64)
-        found[world, anchor, part] = np.einsum("nij,ni->nj", frames, solved[constraint, world]) / float(step.dt)
+        world, kind, anchor, impulse = _listed(step, POINT, ORIENTATION)
+        frames = step.errors.anchor_frame.numpy()[2 * anchor + kind - POINT, world].astype(np.float64)
+        found[world, anchor, kind - POINT] = np.einsum("nij,ni->nj", frames, impulse) / float(step.dt)
     return found.reshape(step.num_worlds, anchors, 6)

@@ -9,7 +9,7 @@ import warp as wp
 from sim.arrays.host_memory import AnyArray
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.checks import counted
-from sim.simulation.engine.anchors import anchor_distances, anchor_forces
+from sim.simulation.engine.anchors import anchor_distances, constraint_forces
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
@@ -67,8 +67,8 @@ class Reports:
 
     def constraint_force(self) -> dict[str, np.ndarray]:
         """Return the value of :attr:`sim.Simulator.constraint_force`."""
-        forces = np.concatenate([anchor_forces(shard.step) for shard in self.forward])
-        return dict(zip(self.forward[0].step.model.equalities.anchor_names, forces.swapaxes(0, 1), strict=True))
+        forces = [constraint_forces(shard.step) for shard in self.forward]
+        return {name: np.concatenate([each[name] for each in forces]) for name in forces[0]}
 
     def adjoint_residual(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.adjoint_residual`."""
