@@ -1,4 +1,4 @@
-"""Control spaces: forces of some joints and velocities of kinematic ones, or inputs of all actuators, within limits."""
+"""Control spaces: forces of joints, velocities of kinematic ones, and inputs of actuators, within limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,27 @@ from sim.model.model import Model, Part
 from sim.simulation.linearisation import Linearisation
 from sim.simulation.simulator import Simulator
 
+MOST_NAMED = 6  # in messages
 Joints = Part | str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Controls that are columns of one input of a step.
+
+    Attributes:
+        name: the input: ``tau``, ``kinematic_qd`` or ``control``.
+        chosen: indices of these controls.
+        columns: the columns that they set, likewise.
+        others: values of all columns, for those that no control sets.
+        described: what they are, with their names, for messages.
+    """
+
+    name: str
+    chosen: np.ndarray
+    columns: np.ndarray
+    others: np.ndarray
+    described: str
 
 
 @dataclass(frozen=True)
@@ -24,10 +44,9 @@ class ControlSpace:
 
     Attributes:
         stages: number of intervals with constant controls.
-        names: names of the joints' degrees of freedom or of the actuators [size].
-        dofs: degrees of freedom of controlled joints [size]; None if controls are actuator inputs.
-        model: the model. Controls of its kinematic joints are velocities, those of the others forces.
-        kept: velocities of kinematic joints that aren't controlled, in place [nk].
+        names: names of the joints' degrees of freedom, then of the actuators [size].
+        dofs: degrees of freedom of controlled joints; None if controls are actuator inputs alone.
+        parts: inputs of a step that follow from the controls.
         low, high: limits, infinite without a limit [size].
         scale: typical size of each control; the strength of its motor, if known [size].
     """
@@ -35,8 +54,7 @@ class ControlSpace:
     stages: int
     names: tuple[str, ...]
     dofs: np.ndarray | None
-    model: Model
-    kept: np.ndarray
+    parts: tuple[Inputs, ...]
     low: np.ndarray
     high: np.ndarray
     scale: np.ndarray
@@ -52,54 +70,37 @@ class ControlSpace:
         return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
     @property
-    def led(self) -> np.ndarray:
-        """Mask of the controls that are velocities of kinematic joints [size]."""
-        return np.zeros(self.size, dtype=bool) if self.dofs is None else self.model.prescribed[self.dofs]
+    def described(self) -> str:
+        """What the controls are, with their names, for messages."""
+        return ", and ".join(part.described for part in self.parts)
 
     def inputs(self, controls: torch.Tensor) -> dict[str, Any]:
         """Return controls [..., size] as inputs of a rollout, by name: ``tau``, ``control``, ``kinematic_qd``."""
-        if self.dofs is None:
-            return {"control": controls}
         found = {}
-        for name, chosen, columns, rest in self._parts():
-            at, which = (torch.as_tensor(x, device=controls.device) for x in (columns, chosen))
-            whole = torch.as_tensor(rest, dtype=controls.dtype, device=controls.device)
-            whole = whole.expand(*controls.shape[:-1], len(rest))
-            found[name] = whole.index_copy(-1, at, controls.index_select(-1, which))
+        for part in self.parts:
+            at, which = (torch.as_tensor(x, device=controls.device) for x in (part.columns, part.chosen))
+            whole = torch.as_tensor(part.others, dtype=controls.dtype, device=controls.device)
+            whole = whole.expand(*controls.shape[:-1], len(part.others))
+            found[part.name] = whole.index_copy(-1, at, controls.index_select(-1, which))
         return found
 
     def inputs_of_arrays(self, controls: np.ndarray) -> dict[str, Any]:
         """Return the same as :meth:`inputs` for arrays."""
-        if self.dofs is None:
-            return {"control": controls}
         found = {}
-        for name, chosen, columns, rest in self._parts():
-            found[name] = np.broadcast_to(rest, (*controls.shape[:-1], len(rest))).copy()
-            found[name][..., columns] = controls[..., chosen]
+        for part in self.parts:
+            found[part.name] = np.broadcast_to(part.others, (*controls.shape[:-1], len(part.others))).copy()
+            found[part.name][..., part.columns] = controls[..., part.chosen]
         return found
 
     def matrix(self, linear: Linearisation) -> np.ndarray:
         """Return the derivative of a step in the controls [worlds, n, size]."""
-        if self.dofs is None:
-            return linear.B_control
-        matrices = {"tau": linear.B_tau, "kinematic_qd": linear.B_kinematic}
+        matrices = {"tau": linear.B_tau, "kinematic_qd": linear.B_kinematic, "control": linear.B_control}
         found = np.zeros((*linear.A.shape[:2], self.size), dtype=linear.A.dtype)
-        for name, chosen, columns, _ in self._parts():
-            matrix = matrices[name]
+        for part in self.parts:
+            matrix = matrices[part.name]
             assert matrix is not None, "velocities are given where they are controlled"
-            found[:, :, chosen] = matrix[:, :, columns]
+            found[:, :, part.chosen] = matrix[:, :, part.columns]
         return found
-
-    def _parts(self) -> list[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
-        """Return the inputs that controls of joints become: name, controls, columns, and values of other columns."""
-        assert self.dofs is not None, "controls are of joints"
-        forces, led = np.flatnonzero(~self.led), np.flatnonzero(self.led)
-        columns = np.searchsorted(self.model.kinematic_dofs, self.dofs[led])
-        parts = [
-            ("tau", forces, self.dofs[forces], np.zeros(self.model.nv)),
-            ("kinematic_qd", led, columns, self.kept),
-        ]
-        return [part for part in parts if len(part[1])]
 
     def clamped(self, controls: torch.Tensor) -> torch.Tensor:
         """Clamp controls [..., size] to the limits."""
@@ -110,22 +111,37 @@ class ControlSpace:
 
 
 def control_space(
-    worlds: Simulator, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None, qd0: np.ndarray
+    worlds: Simulator,
+    stages: int,
+    joints: Joints,
+    actuators: str | Sequence[str] | None,
+    limits: Any,
+    scale: npt.ArrayLike | None,
+    qd0: np.ndarray,
 ) -> ControlSpace:
     """Return the controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model
-    if joints is None and model.nu:
-        names, dofs = model.actuator_names, None
-        low, high = (worlds.parameters[f"actuator_control_{side}"] for side in ("lower", "upper"))
-        strength = np.full(model.nu, np.inf)
-        if low.ndim != 1 or high.ndim != 1:
-            raise ModelError("Problem: the actuators' limits differ between worlds; give limits that all worlds share")
-    else:
-        dofs = _controlled_dofs(model, joints)
-        names = tuple(model.joint_names[model.dof_link[dof]] for dof in dofs)
-        most = np.where(model.prescribed[dofs], model.velocity_limit[dofs], model.effort_limit[dofs])
-        strength = np.where(most > 0.0, most, np.inf)
-        low, high = -strength, strength
+    if joints is None and actuators is None and model.nu:
+        actuators = model.actuator_names
+    driven = _actuators(model, actuators)
+    dofs = _controlled_dofs(model, joints) if joints is not None or actuators is None else np.zeros(0, dtype=int)
+    most = np.where(model.prescribed[dofs], model.velocity_limit[dofs], model.effort_limit[dofs])
+    strength = np.concatenate([np.where(most > 0.0, most, np.inf), np.full(len(driven), np.inf)])
+    low, high = -strength, strength.copy()
+    if len(driven):
+        for side, limit in (("lower", low), ("upper", high)):
+            given = worlds.parameters[f"actuator_control_{side}"]
+            if given.ndim != 1:
+                raise ModelError(
+                    "Problem: the actuators' limits differ between worlds; give limits that all worlds share"
+                )
+            limit[len(dofs) :] = given[driven]
+    names = (
+        *(model.joint_names[model.dof_link[dof]] for dof in dofs),
+        *(model.actuator_names[each] for each in driven),
+    )
+    if not names:
+        raise ModelError("Problem: joints and actuators are empty; name at least one to control")
     if limits is not None:
         low, high = _limits(limits, len(names))
     finite = np.maximum(np.abs(low), np.abs(high))
@@ -135,7 +151,39 @@ def control_space(
         if typical.shape not in ((), (1,), (len(names),)) or not (np.isfinite(typical) & (typical > 0.0)).all():
             raise ModelError(f"Problem: scale is {scale!r}; it must be a positive number, or {len(names)} of them")
         typical = np.broadcast_to(typical, len(names))
-    return ControlSpace(stages, tuple(names), dofs, model, qd0[model.kinematic_dofs], low, high, typical)
+    led = model.prescribed[dofs]
+    (forces,), (velocities,) = np.nonzero(~led), np.nonzero(led)
+    parts = [
+        ("tau", forces, dofs[forces], np.zeros(model.nv), "forces of joints"),
+        ("kinematic_qd", velocities, np.searchsorted(model.kinematic_dofs, dofs[velocities]),
+         qd0[model.kinematic_dofs], "velocities of kinematic joints"),
+        ("control", len(dofs) + np.arange(len(driven)), driven, np.zeros(model.nu), "inputs of actuators"),
+    ]  # fmt: skip
+    inputs = [
+        Inputs(name, chosen, columns, others, f"{what} {_listed([names[k] for k in chosen])}")
+        for name, chosen, columns, others, what in parts
+        if len(chosen)
+    ]
+    return ControlSpace(stages, names, dofs if len(dofs) else None, tuple(inputs), low, high, typical)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return some of the names, each once."""
+    each = [f"'{name}'" for name in dict.fromkeys(names)]
+    more = f" and {len(each) - MOST_NAMED} more" if len(each) > MOST_NAMED else ""
+    return ", ".join(each[:MOST_NAMED]) + more
+
+
+def _actuators(model: Model, given: str | Sequence[str] | None) -> np.ndarray:
+    """Return the indices of actuators by their names."""
+    names = () if given is None else names_in("Problem: actuators", given)
+    if unknown := [name for name in names if name not in model.actuator_names]:
+        raise ModelError(
+            f"Problem: actuators: no actuator is called '{unknown[0]}'; there are {', '.join(model.actuator_names)}"
+        )
+    if len(set(names)) < len(names):
+        raise ModelError(f"Problem: actuators {list(names)} contain a duplicate; name each once")
+    return np.array([model.actuator_names.index(name) for name in names], dtype=int)
 
 
 def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:

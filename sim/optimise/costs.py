@@ -13,6 +13,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, number
 from sim.model.model import Model
+from sim.optimise.forces import Measure
 from sim.optimise.motion import Motion
 
 # From q [stages + 1, worlds, nq], qd [stages + 1, worlds, nv] and controls [stages, worlds, size].
@@ -25,6 +26,7 @@ class Cost(ABC):
 
     Attributes:
         name: shown in messages.
+        measure: contact force that it asks for, an entry of the motion's ``contact_force``; None for none.
 
     Example:
         >>> import numpy as np
@@ -41,6 +43,7 @@ class Cost(ABC):
     """
 
     name = "cost"
+    measure: Measure | None = None
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """Raise ModelError if the cost doesn't fit the problem: its model, stages and sensors."""

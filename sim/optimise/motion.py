@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from sim.optimise.forces import Measure
 from sim.optimise.tangent import Tangent
 from sim.torch.robot.robot import Robot
 
@@ -21,8 +22,9 @@ class Motion:
         qd: velocities likewise [stages + 1, worlds, nv].
         act: states of actuators likewise [stages + 1, worlds, na]; na is zero where none has one.
         controls: joint forces of the chosen joints, or inputs of the actuators [stages, worlds, size].
-        contact_force: forces on the simulator's contact sensors, averaged over each stage [stages, worlds, sensors, 3],
-            N; None without sensors, and in methods that don't support them.
+        contact_force: readings of the simulator's ``contact_sensors``, then forces that costs ask for, averaged over
+            each stage [stages, worlds, measures, 3], N; None if there are none.
+        measures: what they are, None for readings of the simulator's ``contact_sensors`` [measures].
         robot: kinematics and dynamics, with the simulator's present parameters.
         tangent: differences of coordinates.
         parameters: the simulator's present values by name, see :mod:`sim.model.parameters`.
@@ -49,6 +51,7 @@ class Motion:
     robot: Robot
     tangent: Tangent
     parameters: Mapping[str, np.ndarray]
+    measures: tuple[Measure | None, ...] = ()
 
     @property
     def stages(self) -> int:

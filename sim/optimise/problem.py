@@ -11,11 +11,13 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.model import Model
 from sim.model.parameters import number_of_dims
 from sim.optimise.constraints import Constraint
 from sim.optimise.controls import Joints, control_space
 from sim.optimise.costs import Cost, Function, as_cost
+from sim.optimise.forces import Forces
 from sim.optimise.motion import Motion
 from sim.optimise.parametrisations import OpenLoop, Parametrisation, PerStage, Policy
 from sim.optimise.tangent import Tangent
@@ -23,7 +25,7 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
-from sim.torch.autograd import rollout, step
+from sim.torch.autograd import rollout
 from sim.torch.current_parameters import CurrentRobot
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
@@ -74,16 +76,23 @@ class Problem:
         qd0: initial velocities [nv]. Default: zeros.
         act0: initial states of the actuators that have one [na]. Default: zeros.
         joints: names of the joints, or a part, whose forces are controlled; of kinematic joints the velocities are, so
-            that a hand's path can be the unknown. Default: the inputs of all actuators, or in a model without actuators
-            all revolute and prismatic joints.
+            that a hand's path can be the unknown. Default: none if there are actuators, otherwise all revolute and
+            prismatic joints.
+        actuators: names of the actuators whose inputs are controlled, which follow the joints, such as a gripper's
+            fingers on a led hand; inputs of all others are zero. Default: all, or none if ``joints`` is given.
         limits: lower and upper limits of the controls, each a number or [size]. Default: those of the actuators' inputs
             or the joints' effort limits.
         scale: typical size of each control, a number or [size]. Default: the strength of each motor.
+        active: points, welds and couplings that are on in each stage, 1 or 0 [stages, n] or [n], in the order of
+            ``model.switch_names``; they are given, not searched for. Default: those of the parameters.
         constraints: constraints, see :class:`Constraint`; only :func:`sim.optimise.solve` enforces them.
 
     Attributes:
         simulator, stages, hold, parametrisation, constraints: as given.
         costs: the terms.
+        active: constraints that are on in each stage [stages, n], as given; for :class:`sim.optimise.MPC` it may be
+            changed between calls. None for those of the parameters.
+        forces: contact forces that the costs ask for.
         space: the control space.
         q0, qd0, act0: the initial state [nq], [nv], [na].
 
@@ -117,8 +126,10 @@ class Problem:
         qd0: npt.ArrayLike | None = None,
         act0: npt.ArrayLike | None = None,
         joints: Joints = None,
+        actuators: str | Sequence[str] | None = None,
         limits: Any = None,
         scale: npt.ArrayLike | None = None,
+        active: npt.ArrayLike | None = None,
         constraints: Sequence[Constraint] = (),
     ):
         require_type("Problem: simulator", simulator, Simulator, "a sim.Simulator")
@@ -135,20 +146,17 @@ class Problem:
         if simulator.contact.warm_start:
             raise ModelError("Problem: the simulator has a warm start, which is hidden state; set warm_start=False")
         self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
-        self.simulator = simulator
+        self.simulator, self.forces = simulator, Forces(simulator, {})
         self.model = simulator.model
         self.stages, self.hold = int(stages), int(hold)
         self.parametrisation = controls
+        self._take(costs)
         state = self.worlds(1).state(self.model.q0 if q0 is None else q0, qd0, act0)
         self.q0, self.qd0, self.act0 = (x[0].copy() for x in arrays_of(state))
-        self.space = control_space(simulator, self.stages, joints, limits, scale, self.qd0)
+        self.space = control_space(simulator, self.stages, joints, actuators, limits, scale, self.qd0)
         self.size = controls.size(self.space)
+        self.active = None if active is None else _switches(active, self.model, self.stages)
         self._current, self.tangent = CurrentRobot(simulator), Tangent(self.model)
-        self.costs = [as_cost(each) for each in costs]
-        if not self.costs:
-            raise ModelError("Problem: costs is empty; give at least one cost")
-        for cost in self.costs:
-            cost.check(self.model, self.stages, simulator.contact_sensors)
         self.constraints = tuple(constraints)
         for constraint in self.constraints:
             if not isinstance(constraint, Constraint):
@@ -157,12 +165,29 @@ class Problem:
                 )
             constraint.check(self.model)
 
+    def _take(self, costs: Iterable[Cost | Function]) -> None:
+        """Check costs and take them, with simulators that measure the forces they ask for."""
+        self.costs = [as_cost(each) for each in costs]
+        if not self.costs:
+            raise ModelError("Problem: costs is empty; give at least one cost")
+        for cost in self.costs:
+            cost.check(self.model, self.stages, self.simulator.contact_sensors)
+        asked = {cost.measure: cost.name for cost in self.costs if cost.measure}
+        if not asked.keys() <= set(self.forces.measures):
+            self.forces, self._simulators = Forces(self.simulator, asked), {}
+
     def __repr__(self) -> str:
-        kind = "actuators" if self.space.dofs is None else "joints"
         return (
-            f"Problem({self.stages} stages of {self.hold} steps of {self.simulator.dt:g} s, {self.space.size} {kind}, "
+            f"Problem({self.stages} stages of {self.hold} steps of {self.simulator.dt:g} s, {self.space.described}, "
             f"{self.size} unknowns, costs: {', '.join(cost.name for cost in self.costs)})"
         )
+
+    @property
+    def unknowns(self) -> str:
+        """Names of the unknowns, for messages."""
+        if isinstance(self.parametrisation, Policy):
+            return "the parameters of the policy"
+        return f"the {self.space.described}"
 
     @property
     def dtype(self) -> torch.dtype:
@@ -180,10 +205,13 @@ class Problem:
         return self._current.robot
 
     def with_costs(self, costs: Sequence[Cost]) -> "Problem":
-        """Return the problem with other costs and without constraints, sharing its simulators."""
+        """Return the problem with other costs and without constraints, sharing its simulators unless these lack a
+        force.
+        """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.costs, other.constraints = list(costs), ()
+        other.constraints = ()
+        other._take(costs)
         return other
 
     def worlds(self, count: int) -> Simulator:
@@ -197,7 +225,7 @@ class Problem:
                     f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
                 )
         if simulator is None:
-            simulator = self.simulator.replace(count)
+            simulator = self.simulator.replace(count, **self.forces.changes)
         else:
             for name in changed:
                 simulator.parameters[name] = values[name]
@@ -206,48 +234,79 @@ class Problem:
 
     # ---- motions -------------------------------------------------------------------------------------------------
 
-    def motion(self, unknowns: torch.Tensor) -> Motion:
+    def motion(self, unknowns: torch.Tensor, start: Sequence[np.ndarray] | None = None) -> Motion:
         """Simulate the motions of unknowns [worlds, n], differentiable.
 
         Bad worlds have zero gradients; their costs aren't finite.
+
+        Args:
+            unknowns: the unknowns of each world.
+            start: initial q [nq], qd [nv] and act [na]. Default: the problem's.
         """
         simulator = self.worlds(len(unknowns))
+        first = [self._tensor(x) for x in start or (self.q0, self.qd0, self.act0)]
         if isinstance(self.parametrisation, Policy):
-            return self._closed_loop(self.parametrisation, simulator, unknowns)
+            return self._closed_loop(self.parametrisation, simulator, first, unknowns)
         assert isinstance(self.parametrisation, OpenLoop), "there are no others"
         controls = self.parametrisation.controls(self.space, unknowns)
+        active = None if self.active is None else self.active[:, None]
+        return self._seen(*self.simulate(simulator, first, controls, active), controls)
+
+    def simulate(
+        self, simulator: Simulator, first: Sequence[torch.Tensor], controls: torch.Tensor, active: np.ndarray | None
+    ) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """Simulate stages from a state, differentiable.
+
+        Args:
+            simulator: one of :meth:`worlds`.
+            first: q [nq] or [worlds, nq], qd and, where actuators have states, act.
+            controls: controls of the stages [stages, worlds, size].
+            active: constraints that are on in them [stages, worlds or 1, n]. Default: those of the parameters.
+
+        Returns:
+            q [stages + 1, worlds, nq], qd and act, and the measured forces [stages, worlds, measures, 3], None without.
+        """
+        q, qd, *act = first
+        inputs, measured = self.space.inputs(controls), self.forces.measured
+        if active is not None:
+            inputs["active"] = self._tensor(active).expand(*controls.shape[:2], -1)
+        if measured:  # each step is measured, so that single contacts can be told apart
+            inputs = {name: value.repeat_interleave(self.hold, dim=0) for name, value in inputs.items()}
         with quiet():
             found = rollout(
-                simulator, self._tensor(self.q0), self._tensor(self.qd0), hold=self.hold,
-                leave_out_bad_worlds=True, act=self._tensor(self.act0) if self.model.na else None,
-                contact_forces=bool(simulator.contact_sensors), **self.space.inputs(controls),
+                simulator, q, qd, hold=1 if measured else self.hold, leave_out_bad_worlds=True,
+                act=act[0] if self.model.na else None, contact_forces=measured, **inputs,
             )  # fmt: skip
-        return self._seen(found, controls, found.contact_force)
+        states = [x for x in (found.q, found.qd, found.act) if x is not None]
+        if not measured:
+            return states, None
+        assert found.contact_force is not None, "they were asked for"
+        return [x[:: self.hold] for x in states], self.forces(simulator, found.contact_force, self.hold)
 
     def still_motion(self) -> Motion:
         """Return a motion of one world that stays at its initial state, without simulation, to test costs on."""
         state = [self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0, self.act0)]
         controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
-        sensors = self.simulator.engine.shards[0].step.num_sensors
-        force = controls.new_zeros(self.stages, 1, sensors, 3) if sensors else None
-        return self._seen(state, controls, force)
+        measures = len(self.forces.measures)
+        force = controls.new_zeros(self.stages, 1, measures, 3) if measures else None
+        return self._seen(state, force, controls)
 
-    def _closed_loop(self, policy: Policy, simulator: Simulator, unknowns: torch.Tensor) -> Motion:
-        first = (self.q0, self.qd0, self.act0) if self.model.na else (self.q0, self.qd0)
-        states, controls = [tuple(self._tensor(x).expand(len(unknowns), -1) for x in first)], []
+    def _closed_loop(
+        self, policy: Policy, simulator: Simulator, first: Sequence[torch.Tensor], unknowns: torch.Tensor
+    ) -> Motion:
+        parts = first if self.model.na else first[:2]
+        states, controls = [tuple(x.expand(len(unknowns), -1) for x in parts)], []
+        forces: list[torch.Tensor] = []
         for stage in range(self.stages):
-            q, qd, *act = states[-1]
             controls.append(policy.control(self.space, unknowns, states[-1], stage))
-            with quiet():
-                states.append(
-                    step(
-                        simulator, q, qd, hold=self.hold, leave_out_bad_worlds=True, act=act[0] if act else None,
-                        **self.space.inputs(controls[-1]),
-                    )
-                )  # fmt: skip
-        return self._seen([torch.stack(parts) for parts in zip(*states, strict=True)], torch.stack(controls), None)
+            active = None if self.active is None else self.active[stage, None, None]
+            after, force = self.simulate(simulator, states[-1], controls[-1][None], active)
+            states.append(tuple(x[-1] for x in after))
+            forces += [] if force is None else [force]
+        every = [torch.stack(parts) for parts in zip(*states, strict=True)]
+        return self._seen(every, torch.cat(forces) if forces else None, torch.stack(controls))
 
-    def _seen(self, states: Sequence[torch.Tensor], controls: torch.Tensor, force: torch.Tensor | None) -> Motion:
+    def _seen(self, states: Sequence[torch.Tensor], force: torch.Tensor | None, controls: torch.Tensor) -> Motion:
         """Return q, qd and, if actuators have states, these, as costs see them."""
         q, qd = states[:2]
         act = states[2] if self.model.na else qd[..., :0]
@@ -264,8 +323,9 @@ class Problem:
         """Return the motion that costs are evaluated on, see :class:`Motion`."""
         robot = self._current(q)
         return Motion(
-            q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.engine.parameters.all_numbers()
-        )
+            q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.engine.parameters.all_numbers(),
+            self.forces.measures,
+        )  # fmt: skip
 
     def cost(self, motion: Motion) -> torch.Tensor:
         """Compute the cost of every world [worlds], ignoring constraints."""
@@ -319,10 +379,23 @@ class Problem:
         na].
         """
         simulator = self.worlds(1)
-        inputs = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
+        inputs = self.inputs_of_arrays(controls[:, None])
         trajectory = simulator.rollout(self.start(simulator, self.q0, self.qd0, self.act0), **inputs)
         q, qd, act = (x[:, 0].copy() for x in arrays_of(trajectory))
         return q, qd, act
+
+    def inputs_of_arrays(self, controls: np.ndarray, first: int = 0) -> dict[str, Any]:
+        """Return the inputs of a rollout of some stages, by name [steps, worlds, n].
+
+        Args:
+            controls: controls of the stages [stages, worlds, size].
+            first: index of the first stage.
+        """
+        inputs = self.space.inputs_of_arrays(controls)
+        if self.active is not None:
+            stages, worlds = controls.shape[:2]
+            inputs["active"] = np.repeat(self.active[first : first + stages, None], worlds, axis=1)
+        return {name: np.repeat(value, self.hold, axis=0) for name, value in inputs.items()}
 
     def start(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray, act: np.ndarray) -> State:
         """Return an initial state of the simulator's worlds; act has no columns if no actuator has a state."""
@@ -330,6 +403,16 @@ class Problem:
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+def _switches(active: npt.ArrayLike, model: Model, stages: int) -> np.ndarray:
+    """Return the constraints that are on in each stage [stages, n], from those of all stages or of each."""
+    given, n = as_numbers("Problem: active", active), len(model.switch_names)
+    if not n:
+        raise ModelError("Problem: active is given, but the model has no point, weld or coupling; remove it")
+    if given.shape not in ((n,), (stages, n)) or not np.isin(given, (0.0, 1.0)).all():
+        raise ModelError(f"Problem: active has shape {given.shape}; expected 1 or 0, {(n,)} or {(stages, n)}")
+    return np.broadcast_to(given, (stages, n)).copy()
 
 
 def arrays_of(of: State | Trajectory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,15 +1,17 @@
 """Ready-made costs: half the weighted sum of squares over the stages selected by ``at``."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number
+from sim.model.checks import as_numbers, is_whole, names_in
 from sim.model.model import Model
 from sim.optimise.costs import At, LeastSquares, stages_of
+from sim.optimise.forces import Measure
 from sim.optimise.motion import Motion
 from sim.optimise.tangent import turn_between
 
@@ -364,63 +366,98 @@ class Smoothness(LeastSquares):
 
 
 class ContactForce(LeastSquares):
-    """Contact at given times: the force on a contact sensor must reach a minimum. ``ilqr`` doesn't support it.
+    """Contact force, averaged over each stage: a wanted force, or one that must at least be reached.
 
     Args:
-        sensor: its index in the simulator's ``contact_sensors``.
-        least: minimum force along the direction [N].
+        on: name of a geometry, or of a link for all of its geometries, or several names; or an index in the simulator's
+            ``contact_sensors``.
+        least: minimum force along the direction [N], one for all of the stages that count or one for each; any larger
+            force has no cost.
+        target: wanted force along the direction [N], likewise; without a direction the vector along world axes [3], or
+            one for each stage [stages, 3]. Give either ``least`` or ``target``.
+        against: names of the geometries or links that touch it; forces of others don't count. Default: all.
+        direction: unit vector in the world; "normal" for the sum of the normal forces of all contacts; or None for the
+            vector. Default: up.
         at: the stages that count; None for all, -1 for the last.
-        direction: unit vector in the world. Default: up.
-        weight: weight of the squares of the missing force [1/N^2].
+        weight: weight of the squares [1/N^2], one or one per axis.
+        longest: see :class:`sim.optimise.LeastSquares` [N].
+
+    Attributes:
+        least, target: as given, as arrays that may be changed between calls of :class:`sim.optimise.MPC`; None for the
+            one that isn't given.
 
     Example:
         >>> import sim
-        >>> from sim.optimise import ContactForce, Problem, gradient
+        >>> from sim.optimise import ContactForce, Problem, ilqr
         >>> scene = sim.ModelBuilder(gravity=(0, 0, 0))
         >>> ground = scene.add_ground()
         >>> _ = scene.add_link("pad", mass=1.0, inertia=[1.0, 1.0, 1.0])
         >>> _ = scene.add_joint("lift", "prismatic", child="pad", position=(0, 0, 0.1))
-        >>> pad = scene.add_geometry("pad", "sphere", size=(0.1, 0, 0))
-        >>> simulator = sim.Simulator(scene.finalize("float64"), dt=0.01, device="cpu", contact_sensors=[pad])
-        >>> problem = Problem(simulator, 5, [ContactForce(0, least=20.0)], scale=10.0)
-        >>> found = gradient(problem, guess=[[-5.0]] * 5, goal=0.01)
-        >>> found.cost < 0.01
-        True
+        >>> _ = scene.add_geometry("pad", "sphere", size=(0.1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize("float64"), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 5, [ContactForce("pad", target=20.0)])
+        >>> found = ilqr(problem, guess=[[-5.0]] * 5)
+        >>> found.controls.round(1).ravel().tolist()
+        [-20.0, -20.0, -20.0, -20.0, -20.0]
     """
 
     def __init__(
-        self, sensor: int, least: float, *, at: At = None, direction: npt.ArrayLike = (0.0, 0.0, 1.0),
-        weight: float = 1.0,
+        self, on: str | int | Sequence[str], least: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
+        against: str | Sequence[str] | None = None, direction: npt.ArrayLike | str | None = (0.0, 0.0, 1.0),
+        at: At = None, weight: npt.ArrayLike = 1.0, longest: float = float("inf"),
     ):  # fmt: skip
-        super().__init__(None, weight)
-        self.name = f"ContactForce({sensor})"
-        where = f"cost '{self.name}'"
-        self.sensor, self.least, self.at = sensor, number(where, "least", least), at
-        self.direction = as_numbers(f"{where}: direction", direction)
-        if self.direction.shape != (3,) or not abs(np.linalg.norm(self.direction) - 1.0) < 1e-6:
-            raise ModelError(f"{where}: direction is {direction!r}; it must be a vector of unit length")
+        super().__init__(None, weight, longest=longest)
+        self.name = where = f"ContactForce({on!r})"
+        self.at = at
+        if (least is None) == (target is None):
+            raise ModelError(f"cost '{where}': give either least or target")
+        self.direction = None
+        normal = isinstance(direction, str) and direction == "normal"
+        if direction is not None and not normal:
+            self.direction = as_numbers(f"cost '{where}': direction", direction)
+            if self.direction.shape != (3,) or not abs(np.linalg.norm(self.direction) - 1.0) < 1e-6:
+                raise ModelError(
+                    f"cost '{where}': direction is {direction!r}; it must be a vector of unit length, 'normal' or None"
+                )
+        if direction is None and target is None:
+            raise ModelError(f"cost '{where}': a least force needs a direction; give one, or target")
+        self.least, self.target = (
+            None if force is None else as_numbers(f"cost '{where}': {name}", force)
+            for name, force in (("least", least), ("target", target))
+        )
+        self.measure: Measure = Measure(
+            int(cast(int, on)) if is_whole(on, 0) else names_in(f"cost '{where}': on", on),
+            None if against is None else names_in(f"cost '{where}': against", against), normal,
+        )  # fmt: skip
+        self._axes = (3,) if direction is None else ()
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """Check the problem, see :meth:`sim.optimise.Cost.check`."""
-        stages_of(self.at, stages - 1, self.name)
-        if not (is_whole(self.sensor, 0) and self.sensor < len(sensors)):
+        chosen = stages_of(self.at, stages - 1, self.name)
+        rows = stages if isinstance(chosen, slice) else len(chosen)
+        name, force = ("least", self.least) if self.target is None else ("target", self.target)
+        assert force is not None, "one of them is given"
+        if force.shape not in (self._axes, (rows, *self._axes)) or not np.isfinite(force).all():
+            each = "a vector [3]" if self._axes else "one number"
             raise ModelError(
-                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors; sensor must be an index below "
-                "that. Name geometries with Simulator(..., contact_sensors=[...])"
-            )
-        chosen = sensors[self.sensor]
-        if any(sensor.name == chosen and sensor.kind == "contact" for sensor in model.sensors):
-            raise ModelError(
-                f"cost '{self.name}': '{chosen}' is a sensor of contacts; choose one of a geometry's force"
+                f"cost '{self.name}': {name} has shape {force.shape}; expected {each}, finite, or one for each of the "
+                f"{rows} stages that count"
             )
 
     def difference(self, motion: Motion) -> torch.Tensor:
-        """Return the missing force [stages, worlds, 1]."""
-        if motion.contact_force is None:
-            raise ModelError(f"cost '{self.name}': this method doesn't support contact forces; use gradient or lbfgs")
-        force = motion.contact_force[stages_of(self.at, motion.stages - 1, self.name)][:, :, self.sensor]
-        along = force @ torch.as_tensor(self.direction, dtype=force.dtype, device=force.device)
-        return (self.least - along).clamp(min=0.0)[..., None]
+        """Return the force less the target, or what is missing to the least [stages, worlds, 1 or 3]."""
+        assert motion.contact_force is not None, "the problem measures what its costs ask for"
+        force = motion.contact_force[:, :, motion.measures.index(self.measure)]
+        force = force[stages_of(self.at, motion.stages - 1, self.name)]
+        if self.measure.normal:
+            force = force[..., :1]
+        elif self.direction is not None:
+            force = (force @ torch.as_tensor(self.direction, dtype=force.dtype, device=force.device))[..., None]
+        wanted = torch.as_tensor(self.least if self.target is None else self.target).to(force)
+        if not self._axes:
+            wanted = wanted[..., None]
+        error = force - (wanted[:, None] if wanted.dim() == 2 else wanted)
+        return error if self.target is not None else (-error).clamp(min=0.0)
 
 
 def _require_weights(cost: Any, size: int) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import sim
 import sim.optimise as so
 from scenes import pendulum
+from sim.optimise.methods.ilqr import IterativeLQR
 
 
 def sliders(count: int = 2, dt: float = 0.1, damping: float = 0.0) -> sim.Simulator:
@@ -44,3 +45,17 @@ def riccati(
         controls.append(-K @ x)
         x = A @ x + B @ controls[-1]
     return float(cost), np.array(controls), gains[-1]
+
+
+def slopes_of_stages(problem: so.Problem, x: np.ndarray) -> np.ndarray:
+    """Derivatives of the cost in the controls, from iLQR's expansions of costs and steps about controls x."""
+    search = IterativeLQR(problem)
+    search.begin(x.reshape(problem.stages, 1, -1), (problem.q0, problem.qd0, problem.act0))
+    slope = search.quadratics(search.dynamics.motion(search.states)).slope[:, 0]
+    A, B = (matrix[:, 0] for matrix in search.dynamics.linearise(search.states))
+    n = A.shape[2]
+    found, ahead = np.zeros((problem.stages, problem.space.size)), slope[-1, :n]
+    for stage in reversed(range(problem.stages)):
+        found[stage] = slope[stage, n:] + B[stage].T @ ahead
+        ahead = slope[stage, :n] + A[stage].T @ ahead
+    return found.reshape(-1)

@@ -30,6 +30,7 @@ from sim.optimise.methods.search import (
     require_counts,
     require_numbers,
     warn_of_lost_gradients,
+    warn_of_zero_gradients,
 )
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
@@ -154,6 +155,7 @@ def gradient(
     guesses = first_guesses(problem, guess, starts, spread, seed, more=joining)
     engine = _Engine(problem, score)
     warn_of_lost_gradients(problem, "gradient")
+    lost = warn_of_zero_gradients(problem, "gradient", guesses[:starts])
     x, reserve = guesses[:starts], guesses[starts:]
     search = _begun(x) if resume is None else _resumed(resume, engine.rows, problem.size)
     begun -= search.seconds
@@ -195,7 +197,7 @@ def gradient(
     rollouts = (len(search.history) * len(search.x) - alone) * engine.worlds_of_a_start
     return finished(
         problem, "gradient", search.best[best], search.best_score, search.history.tolist(), rollouts, message,
-        converged, begun,
+        converged, begun, lost=lost,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ step lengths as worlds of one batch.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from sim.optimise.methods.search import (
     require_counts,
     require_numbers,
     warn_of_lost_gradients,
+    warn_of_zero_gradients,
 )
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
@@ -95,6 +96,7 @@ def ilqr(
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
     warn_of_lost_gradients(problem, "ilqr")
+    lost = warn_of_zero_gradients(problem, "ilqr", guesses)
     controls = guesses.reshape(len(guesses), problem.stages, -1).swapaxes(0, 1)
     search = IterativeLQR(problem)
     start = (problem.q0, problem.qd0, problem.act0)
@@ -129,7 +131,7 @@ def ilqr(
     gains = search.law.gains[:, best].copy() if search.law is not None else None
     return finished(
         problem, "ilqr", unknowns, search.cost.copy(), history, search.dynamics.rollouts, message, converged, begun,
-        gains,
+        gains, lost,
     )  # fmt: skip
 
 
@@ -182,7 +184,7 @@ class IterativeLQR:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.dynamics = Dynamics(problem)
-        self.quadratics = Quadratics(problem.costs)
+        self.quadratics = Quadratics(problem.costs, self.dynamics.forces if problem.forces.measured else None)
         self.law: Law | None = None
         self._kept: tuple[Quadratic, np.ndarray, np.ndarray] | None = None
 
@@ -242,7 +244,7 @@ class IterativeLQR:
             return self.states
         q, qd, act = (x.copy() for x in self.states.arrays[:3])
         q[:, bad], qd[:, bad], act[:, bad] = self.problem.q0, 0.0, 0.0
-        return States(q, qd, act, self.states.controls)
+        return replace(self.states, q=q, qd=qd, act=act)
 
     def _accept(self, tried: States, costs: np.ndarray, accepted: np.ndarray, chosen: np.ndarray) -> None:
         if not accepted.any():

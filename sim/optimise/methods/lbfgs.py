@@ -15,6 +15,7 @@ from sim.optimise.methods.search import (
     require_counts,
     require_numbers,
     warn_of_lost_gradients,
+    warn_of_zero_gradients,
 )
 from sim.optimise.problem import Problem
 from sim.optimise.result import Iteration, Result, Watch
@@ -76,6 +77,7 @@ def lbfgs(
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
     warn_of_lost_gradients(problem, "lbfgs")
+    lost = warn_of_zero_gradients(problem, "lbfgs", guesses)
     scale = problem.parametrisation.scale(problem.space)
     low, high = problem.parametrisation.bounds(problem.space)
     bounds = np.stack([low / scale, high / scale], axis=1)
@@ -137,4 +139,4 @@ def lbfgs(
         raise nothing_finite(problem, "lbfgs", guesses[0], said)
     message = message or ends[int(np.argmin(scores))]
     converged = message in ("goal reached", ENDS[0])
-    return finished(problem, "lbfgs", best, scores, history, rollouts, message, converged, begun)
+    return finished(problem, "lbfgs", best, scores, history, rollouts, message, converged, begun, lost=lost)

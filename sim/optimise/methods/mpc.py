@@ -7,7 +7,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole
 from sim.optimise.methods.dynamics import Law, States
 from sim.optimise.methods.ilqr import IterativeLQR, require_stages
-from sim.optimise.methods.search import warn_of_lost_gradients
+from sim.optimise.methods.search import warn_of_lost_gradients, warn_of_zero_gradients
 from sim.optimise.problem import Problem
 from sim.torch.modes import with_gradients
 
@@ -115,6 +115,7 @@ class MPC:
         )  # fmt: skip
         search, more = self._search, self.iterations - 1
         if self._law is None:
+            warn_of_zero_gradients(self.problem, "MPC", self._first.reshape(1, -1), start)
             search.begin(self._first, start)
             more = FIRST_CALL * self.iterations
         else:
@@ -145,10 +146,12 @@ class MPC:
             return
         search, hold = self._search, self.problem.hold
         old = search.states
-        end = search.dynamics.run(old.controls[-1:], (old.q[-1], old.qd[-1], old.act[-1]))
+        last = self.problem.stages - 1
+        end = search.dynamics.run(old.controls[-1:], (old.q[-1], old.qd[-1], old.act[-1]), last)
         plan = States(
             np.concatenate([old.q[hold:], end.q[1:]]), np.concatenate([old.qd[hold:], end.qd[1:]]),
             np.concatenate([old.act[hold:], end.act[1:]]), np.concatenate([old.controls[1:], end.controls]),
+            np.concatenate([old.force[1:], end.force]),
         )  # fmt: skip
         self._law, self._prepared = search.law_about(plan), True
 

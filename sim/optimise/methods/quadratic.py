@@ -4,7 +4,8 @@ Least-squares terms use Gauss-Newton, all others their Hessians: one Hessian-vec
 all stages gives a column of every stage's block.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,12 @@ class Quadratics:
 
     Args:
         costs: the terms.
+        forces: from a motion to its contact forces, differentiable in state and control of each stage. Default: no cost
+            asks for any.
     """
 
-    def __init__(self, costs: list[Cost]):
-        self.costs = costs
+    def __init__(self, costs: list[Cost], forces: Callable[[Motion], torch.Tensor] | None = None):
+        self.costs, self.forces = costs, forces
         self._checked = False
 
     def __call__(self, motion: Motion) -> Quadratic:
@@ -59,9 +62,11 @@ class Quadratics:
         reached = False
         slope = motion.q.new_zeros(stages + 1, worlds, n + size)
         curvature = motion.q.new_zeros(stages + 1, worlds, n + size, n + size)
+        z = motion.q.new_zeros(stages + 1, worlds, n + size).requires_grad_()
+        moved = motion.moved(z[..., :n], z[:-1, :, n:])
+        if self.forces is not None:
+            moved = replace(moved, contact_force=self.forces(moved))
         for cost in self.costs:
-            z = motion.q.new_zeros(stages + 1, worlds, n + size).requires_grad_()
-            moved = motion.moved(z[..., :n], z[:-1, :, n:])
             if isinstance(cost, LeastSquares):
                 value = self._squares(cost, moved, z, slope, curvature)
             else:

@@ -21,6 +21,8 @@ IN_PYTORCH = (
     "write it with differentiable PyTorch operations on q, qd and controls (no detach() or numpy), or use cmaes"
 )
 
+NO_PROGRESS = ("no further improvement", "no step improves the cost")
+
 
 def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int, more: int = 0) -> np.ndarray:
     """Return the first unknowns of every start [starts + more, n].
@@ -90,6 +92,43 @@ def warn_of_lost_gradients(problem: Problem, method: str) -> None:
         )
 
 
+def warn_of_zero_gradients(
+    problem: Problem, method: str, guesses: np.ndarray, start: Sequence[np.ndarray] | None = None
+) -> list[str]:
+    """Warn of costs that no unknown changes at any first guess, and return their names.
+
+    Args:
+        problem: the problem.
+        method: its name.
+        guesses: unknowns of the first guesses [starts, n].
+        start: initial state. Default: the problem's.
+    """
+    lost = _unreached(problem, guesses, start)
+    if lost:
+        said = "'" + "', '".join(lost) + "'"
+        warnings.warn(
+            f"{method}: at the first guess no gradient reaches cost {said}: its derivative is zero in all unknowns, "
+            f"{problem.unknowns}. Contacts that it needs are open, or it is at a point of symmetry. Start from a guess "
+            "that touches, smooth the gradient with sim.HardContact(gradient_smoothing=..., margin=...), or use cmaes",
+            UserWarning,
+            stacklevel=4,
+        )
+    return lost
+
+
+def _unreached(problem: Problem, unknowns: np.ndarray, start: Sequence[np.ndarray] | None = None) -> list[str]:
+    """Return the names of the costs that aren't zero, but have a derivative of zero in every unknown and world."""
+    x = torch.as_tensor(unknowns, dtype=problem.dtype, device=problem.device).requires_grad_()
+    motion = problem.motion(x, start)
+    values = [(_name(cost), cost.value(motion)) for cost in problem.costs]
+    counting = [(name, value) for name, value in values if value.requires_grad and bool(value.isfinite().all())]
+    return [
+        name
+        for name, value in counting
+        if bool(value.any()) and not bool(torch.autograd.grad(value.sum(), x, retain_graph=True)[0].any())
+    ]
+
+
 def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwise: str) -> ModelError:
     """Return the error of a search that finds no finite cost.
 
@@ -140,9 +179,17 @@ def progress_bar(method: str, iterations: int, done: int, shown: bool) -> Iterat
 
 def finished(
     problem: Problem, method: str, unknowns: np.ndarray, scores: np.ndarray, history: list[float], rollouts: int,
-    message: str, converged: bool, begun: float, gains: np.ndarray | None = None,
+    message: str, converged: bool, begun: float, gains: np.ndarray | None = None, lost: Sequence[str] = (),
 ) -> Result:  # fmt: skip
-    """Return the result for the best unknowns [n], after one more simulation."""
+    """Return the result for the best unknowns [n], after one more simulation.
+
+    Where the search ended since no gradient reaches some of the ``lost`` costs, see :func:`warn_of_zero_gradients`, its
+    message says so.
+    """
+    if lost and message in NO_PROGRESS:
+        unreached = [name for name in _unreached(problem, unknowns[None]) if name in lost]
+        if unreached:
+            message, converged = f"no gradient reaches cost '{unreached[0]}'", False
     with torch.no_grad():
         motion = _motion(problem, unknowns)
         cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
