@@ -63,15 +63,20 @@ def test_programs_of_learning_run(monkeypatch) -> None:
     assert all(np.isfinite(each["gradient_norm"]) for each in names["figures"])
 
 
-def test_program_of_optimisation_runs() -> None:
-    """It swings a pole up within the limits of its force."""
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "optimise.md").read_text(), re.DOTALL)
+def test_programs_of_optimisation_run() -> None:
+    """One swings a pole up within the limits of its force; the other presses as is said, while it wipes."""
+    program, pressing = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "optimise.md").read_text(), re.DOTALL)
     names: dict = {}
     exec(program, names)
     result = names["result"]
     np.testing.assert_allclose(result.q[-1], [0.0, np.pi], atol=0.05)
     assert np.abs(result.controls).max() <= 12.0
     assert result.history[0] > 100.0 * result.cost
+    exec(pressing, names)
+    said = float(re.findall(r"# (\S+) N$", pressing, re.MULTILINE)[-1])
+    assert np.abs(names["errors"]).max() == pytest.approx(said, abs=0.01)
+    position, _ = sim.torch.Robot(names["simulator"].model).forward_kinematics(torch.as_tensor(names["q"]), "tip")
+    np.testing.assert_allclose(position[0, [0, 2]], [names["wipe"].target[0, 0], 0.03], atol=2e-3)
 
 
 def test_programs_of_identification_run(monkeypatch, tmp_path, capsys) -> None:

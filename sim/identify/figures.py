@@ -5,19 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.errors import ModelError
+from sim.figures import BLUE, GREY, new_figure
 
-BLUE, GREY = "#26639e", "#9aa3ab"
 ROW = 0.22  # height of a value's row [in]
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of matplotlib [in]. Raises ModelError without that package."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ModelError("plots need the package matplotlib: pip install 'backswing[plot]'") from None
-    return Figure(figsize=(width, height), constrained_layout=True)
 
 
 def figure_of_values(

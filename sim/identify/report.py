@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.figures import BLUE, GREY, new_figure
 from sim.identify.estimate import CONFIDENCE, Estimate
-from sim.identify.figures import BLUE, GREY, new_figure
 from sim.identify.regressor import dof_names
 from sim.identify.torque_fit import TorqueFit
 from sim.identify.trajectories.fit import TrajectoryFit

@@ -71,7 +71,7 @@ class ControlSpace:
 
     @property
     def described(self) -> str:
-        """What the controls are, with their names, for messages."""
+        """Kinds of the controls, with their names, for messages."""
         return ", and ".join(part.described for part in self.parts)
 
     def inputs(self, controls: torch.Tensor) -> dict[str, Any]:

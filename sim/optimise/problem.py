@@ -327,9 +327,13 @@ class Problem:
             self.forces.measures,
         )  # fmt: skip
 
+    def terms(self, motion: Motion) -> torch.Tensor:
+        """Compute each term of the cost [terms, worlds]."""
+        return torch.stack([cost.value(motion) for cost in self.costs])
+
     def cost(self, motion: Motion) -> torch.Tensor:
         """Compute the cost of every world [worlds], ignoring constraints."""
-        return torch.stack([cost.value(motion) for cost in self.costs]).sum(0)
+        return self.terms(motion).sum(0)
 
     def violation(self, motion: Motion) -> np.ndarray:
         """Compute the largest violation of any constraint in every world [worlds]."""

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 
+from sim.figures import BLUE, new_figure
 from sim.optimise.problem import Problem
+
+MOST_IN_LEGEND = 12  # controls
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,9 @@ class Result:
             size, 2 nv + na].
         seconds: time taken.
         act: states of actuators that have one, likewise [steps + 1, na]; None if there are none.
+        terms: name and value of each term of the cost.
+        names: names of the controls [size].
+        dt: time for which each control acts [s].
 
     Example:
         >>> import numpy as np
@@ -110,9 +117,46 @@ class Result:
     gains: np.ndarray | None = field(default=None, repr=False)
     seconds: float = 0.0
     act: np.ndarray | None = None
+    terms: list[tuple[str, float]] = field(default_factory=list, repr=False)
+    names: tuple[str, ...] = ()
+    dt: float = 1.0
 
     def __str__(self) -> str:
         iterations = max(len(self.history) - 1, 0)
         text = f"{self.method}: cost {self.cost:.6g} after {iterations} iterations, {self.rollouts} rollouts and "
         text += f"{self.seconds:.1f} s; {self.message}"
         return text if self.violation == 0.0 else f"{text}; constraints violated by {self.violation:.2g}"
+
+    def plot(self) -> Any:
+        """Plot the cost by iteration, the controls over time, and the terms of the cost, as a figure of matplotlib.
+
+        Raises:
+            ModelError: without matplotlib, which the extra ``plot`` installs.
+        """
+        figure = new_figure(12.0, 3.4)
+        costs, controls, terms = figure.subplots(1, 3)
+        costs.plot(self.history, color=BLUE)
+        costs.set_yscale("log" if min(self.history) > 0.0 else "linear")
+        costs.locator_params(axis="x", integer=True)
+        costs.set_xlabel("iteration")
+        costs.set_title("least cost so far", fontsize=9)
+        times = self.dt * np.arange(len(self.controls) + 1)
+        for k, (name, values) in enumerate(zip(self.names, self.controls.T, strict=True)):
+            number = f" {self.names[:k].count(name)}" if self.names.count(name) > 1 else ""
+            controls.step(times, np.append(values, values[-1:]), where="post", linewidth=0.9, label=name + number)
+        controls.set_xlabel("time [s]")
+        controls.set_title("controls", fontsize=9)
+        if len(self.names) <= MOST_IN_LEGEND:
+            controls.legend(fontsize=7)
+        names, values = zip(*self.terms, strict=True)
+        rows = np.arange(len(names))
+        terms.bar_label(terms.barh(rows, values, 0.6, color=BLUE), fmt=" %.3g", fontsize=8)
+        terms.locator_params(axis="x", nbins=4)
+        terms.margins(x=0.3)
+        terms.set_yticks(rows, names, fontsize=8)
+        terms.invert_yaxis()
+        terms.set_title(f"terms of the cost, {self.cost:.4g} in all", fontsize=9)
+        for axes in figure.axes:
+            axes.grid(True, linewidth=0.3)
+            axes.tick_params(labelsize=8)
+        return figure

@@ -348,3 +348,20 @@ def test_lbfgs_says_why_it_ended():
     assert (cut.message, cut.converged) == ("iterations used up", False)
     fixed = so.lbfgs(rails(limits=(0.5, 0.5)))
     assert (fixed.message, fixed.converged) == ("no further improvement", True)
+
+
+def test_figures_of_results():
+    """Costs by iteration, a line for each control, a bar for each term; with constraints the terms are the costs'."""
+    pytest.importorskip("matplotlib")
+    costs = [so.Posture([1.0, 0.5], 10.0, at=-1), so.Effort(1e-3)]
+    problem = so.Problem(sliders(), 8, costs, hold=2, constraints=[so.Constraint(lambda q, qd, u: q[1:] - 0.8)])
+    found = so.solve(problem, "ilqr", iterations=5)
+    assert [name for name, _ in found.terms] == ["Posture", "Effort"]
+    assert sum(value for _, value in found.terms) == pytest.approx(found.cost)
+    history, controls, terms = found.plot().axes
+    np.testing.assert_array_equal(history.lines[0].get_ydata(), found.history)
+    assert [line.get_label() for line in controls.lines] == ["rail_0", "rail_1"]
+    times, values = controls.lines[1].get_data()
+    np.testing.assert_allclose(times, 0.2 * np.arange(9))
+    np.testing.assert_array_equal(values[:-1], found.controls[:, 1])
+    assert [bar.get_width() for bar in terms.patches] == [value for _, value in found.terms]

@@ -309,7 +309,7 @@ def test_what_does_not_fit_is_named_later():
         (lambda s: so.Problem(s, 5, [so.Position("link_0", np.zeros((3, 3)), at=[0, 1])]), "each of the 2 states that"),
         (
             lambda s: so.Problem(s, 5, [so.ContactForce("pad", 1.0)]),
-            "0 contact sensors",
+            "no geometry .*'pad'",
         ),
         (lambda s: so.ContactForce(0, 1.0, direction=(0.0, 0.0, 2.0)), "direction is .* a vector of unit length"),
         (

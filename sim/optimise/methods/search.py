@@ -192,12 +192,14 @@ def finished(
             message, converged = f"no gradient reaches cost '{unreached[0]}'", False
     with torch.no_grad():
         motion = _motion(problem, unknowns)
-        cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
+        each, violation = problem.terms(motion)[:, 0], float(problem.violation(motion)[0])
     controls = motion.controls[:, 0].cpu().numpy().astype(np.float64)
     q, qd, act = problem.states_of(controls)
     return Result(
-        method, cost, controls, q, qd, unknowns, history, rollouts, message, converged, scores, violation, gains,
-        time.perf_counter() - begun, act if problem.model.na else None,
+        method, float(each.sum()), controls, q, qd, unknowns, history, rollouts, message, converged, scores, violation,
+        gains, time.perf_counter() - begun, act if problem.model.na else None,
+        [(_name(cost), float(value)) for cost, value in zip(problem.costs, each, strict=True)], problem.space.names,
+        float(problem.simulator.dt) * problem.hold,
     )  # fmt: skip
 
 

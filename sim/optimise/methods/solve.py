@@ -96,7 +96,7 @@ def solve(
     message = found.message if met else "constraints not met"
     return replace(
         found, cost=cost, history=history, rollouts=rollouts, seconds=seconds, violation=violation, message=message,
-        converged=met and found.converged,
+        converged=met and found.converged, terms=found.terms[: len(problem.costs)],
     )  # fmt: skip
 
 
