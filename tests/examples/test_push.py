@@ -6,6 +6,7 @@ import pytest
 import sim
 from examples import push as example
 from scenes import push as scenes
+from tests.errors import naming
 
 
 def run(monkeypatch, *arguments):
@@ -37,7 +38,8 @@ def test_pushes_the_box_to_its_place(monkeypatch, tmp_path, capsys):
 
 
 def test_without_smoothing_it_stays_where_it_is(monkeypatch, tmp_path):
-    run(monkeypatch, "--target", *scenes.TARGET, "--exact", "--iterations", 12, "--out", tmp_path)
+    with pytest.warns(UserWarning, match=naming("gradient", "'miss'", "'forward'", "'sideways'")):
+        run(monkeypatch, "--target", *scenes.TARGET, "--exact", "--iterations", 12, "--out", tmp_path)
     with np.load(tmp_path / "push.npz") as file:
         assert file["distances"][0] == file["distances"][-1] == pytest.approx(np.hypot(np.hypot(0.35, 0.08), 0.08))
         assert not file["controls"].any()
