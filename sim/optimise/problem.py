@@ -143,6 +143,11 @@ class Problem:
             raise ModelError(
                 f"Problem: controls is a {type(controls).__name__}; it must be PerStage(), Knots(...) or Policy(...)"
             )
+        if simulator.model.breaks and isinstance(controls, Policy):
+            raise ModelError(
+                "Problem: constraints of the model break, which a Policy doesn't carry on from stage to stage; remove "
+                "their break_force, or take PerStage() or Knots(...)"
+            )
         if simulator.contact.warm_start:
             raise ModelError("Problem: the simulator has a warm start, which is hidden state; set warm_start=False")
         self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}

@@ -155,3 +155,13 @@ def test_what_is_refused():
         refuses(lambda given=given: so.Problem(simulator, 3, [so.Effort()], **given), *named)
     for active in ([0.5], np.ones((3, 1)), [1.0, 1.0]):
         refuses(lambda active=active: released(active), "active", "(4, 1)")
+    scene = sim.ModelBuilder()
+    scene.add_link("cup", mass=1.0, inertia=(0.01, 0.01, 0.01))
+    scene.add_joint("slide", "prismatic", child="cup", axis=(0, 0, 1))
+    scene.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=0.5, position=(0, 0, -0.2))
+    scene.add_weld_constraint("suction", "cup", "box", position_a=(0, 0, -0.1), break_force=30.0)
+    tearing = sim.Simulator(scene.finalize("float64"), DT, device="cpu")
+    problem = so.Problem(tearing, 3, [so.Effort()])
+    refuses(lambda: so.ilqr(problem), "ilqr", "break_force")
+    refuses(lambda: so.MPC(problem), "MPC", "break_force")
+    refuses(lambda: so.Problem(tearing, 3, [so.Effort()], controls=so.Policy(torch.nn.Linear(1, 1))), "break_force")

@@ -136,12 +136,17 @@ def ilqr(
 
 
 def require_stages(problem: Problem, method: str) -> None:
-    """Raise ModelError unless each stage has separate controls."""
+    """Raise ModelError unless each stage has separate controls, and follows from the state before it."""
     require_type(f"{method}: problem", problem, Problem, "a sim.optimise.Problem")
     if not isinstance(problem.parametrisation, PerStage):
         raise ModelError(
             f"{method}: controls are {type(problem.parametrisation).__name__}; use PerStage(), with hold if each "
             "control is to act for several steps"
+        )
+    if problem.model.breaks:
+        raise ModelError(
+            f"{method}: constraints of the model break, which its expansions ignore; remove their break_force, or use "
+            "gradient, lbfgs or cmaes"
         )
 
 
