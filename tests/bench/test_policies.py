@@ -148,10 +148,6 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     assert text.endswith(f"| hard | PPO | 1 | 10,000 | 60 | - | {numbers}")
     walking.plot_errors(tmp_path / "curve.png", {"rows": rows})
     assert (tmp_path / "curve.png").stat().st_size > 5000
-    risen = {"seed": 0, "steps": [0, 900, 1800], "seconds": [0.0, 30.0, 60.2], "standing": [0.2, 0.92, 0.97]}
-    rows = [{**risen, "standing_in_mujoco": 0.95}, {**risen, "standing_in_mujoco": 0.5, "standing": [0.1, 0.2, 0.3]}]
-    text = walking.get_up_section({"rows": rows})
-    assert text.endswith("| 0 | 1,800 | 60 | 97% | 95% | 30 |\n| 0 | 1,800 | 60 | 30% | 50% | - |")
 
 
 def test_a_page_is_measured_again_by_one_command(tmp_path, monkeypatch) -> None:

@@ -31,10 +31,11 @@ class GetUpTask(LeggedTask):
     """
 
     max_episode_length = 250
+    action_scale = 1.5
     push = 0.0
     bend: float = 0.5
     weights: Mapping[str, float] = MappingProxyType(
-        {"upright": 1.0, "high": 1.0, "pose": 1.0, "smooth": -0.01, "acceleration": -2.5e-7, "speeds": -0.001}
+        {"upright": 1.0, "high": 1.0, "pose": 1.0, "smooth": -0.01, "acceleration": -1e-7, "speeds": -0.0002}
     )
 
     def starts(self, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
