@@ -14,6 +14,7 @@ from sim.errors import ModelError
 from sim.identify.figures import figure_of_values
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.model.checks import is_whole
+from sim.tables import html_table
 
 MOST_WORDS, MOST_LINES = 5, 5  # of values that change together; of more combinations only the number is given
 LITTLE = 0.9  # the data is called uninformative if the deviation exceeds this fraction of the prior's
@@ -135,6 +136,17 @@ class Estimate:
             "The model doesn't explain the residuals: they are larger than the noise, or alike for longer. Deviations "
             f"are up to {self.widening:.3g} times wider than from the noise alone."
         )
+
+    def _repr_html_(self) -> str:
+        notes = [
+            "not determined" if name in self.not_told else "at its bound" if name in self.at_bound else ""
+            for name in self.names
+        ]
+        deviations = [f"{each:.2g}" for each in self.deviations]
+        values = [f"{value:.5g}" for value in self.values]
+        caption = "" if self.converged else self.not_converged
+        rows = list(zip(self.names, values, deviations, self.units, notes, strict=True))
+        return html_table(caption, ("", "found", "±", "unit", ""), rows)
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

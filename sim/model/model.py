@@ -21,6 +21,7 @@ from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.tendons import Tendons
 from sim.model.topology import Equalities, ExcludedPairs, Transmissions
+from sim.tables import html_table
 from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {
@@ -375,6 +376,14 @@ class Model:
         geometries = counted(self.num_geometries, "geometry")
         numbers = f"{links} in {trees}, nq {self.nq}, nv {self.nv}, nu {self.nu}, {geometries}, {self.dtype}"
         return f"Model({parts}: {numbers})" if parts else f"Model({numbers})"
+
+    def _repr_html_(self) -> str:
+        parents = ["world" if parent < 0 else self.link_names[parent] for parent in self.link_parent]
+        kinds = [JOINT_TYPES[int(kind)].name for kind in self.joint_type]
+        masses = [f"{mass:.4g}" for mass in self.parameters["mass"]]
+        columns = (self.link_names, self.joint_names, kinds, parents, masses)
+        head = ("link", "joint", "type", "parent", "mass [kg]")
+        return html_table(repr(self), head, list(zip(*columns, strict=True)))
 
     @property
     def num_links(self) -> int:

@@ -10,6 +10,7 @@ import torch
 
 from sim.figures import BLUE, new_figure
 from sim.optimise.problem import Problem
+from sim.tables import html_table
 
 MOST_IN_LEGEND = 12  # controls
 
@@ -126,6 +127,9 @@ class Result:
         text = f"{self.method}: cost {self.cost:.6g} after {iterations} iterations, {self.rollouts} rollouts and "
         text += f"{self.seconds:.1f} s; {self.message}"
         return text if self.violation == 0.0 else f"{text}; constraints violated by {self.violation:.2g}"
+
+    def _repr_html_(self) -> str:
+        return html_table(str(self), ("term of the cost", ""), [(name, f"{value:.4g}") for name, value in self.terms])
 
     def plot(self) -> Any:
         """Plot the cost by iteration, the controls over time, and the terms of the cost, as a figure of matplotlib.

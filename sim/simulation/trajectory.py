@@ -19,6 +19,7 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
+from sim.simulation.motion_figure import figure_of_joints, table_of_joints
 from sim.simulation.options import ContactMethod
 from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
@@ -176,6 +177,25 @@ class Trajectory:
         stored = f", checkpoint_interval {self.checkpoint_interval}" if self.checkpoint_interval > 1 else ""
         shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}, {self.q.dtype.__name__} on {self.q.device}"
         return f"Trajectory({steps} of {self.simulator.dt:g} s{stored}, {worlds}, {shapes})"
+
+    def _repr_html_(self) -> str:
+        q = self.q[:, 0].numpy()
+        return table_of_joints(repr(self), self.simulator.model, q[0], q[-1])
+
+    def plot(self, world: int = 0, *, velocities: bool = False) -> Any:
+        """Plot the motion of one world, joint by joint, as a figure of matplotlib.
+
+        Args:
+            world: the world.
+            velocities: plot velocities instead of coordinates.
+
+        Raises:
+            ModelError: for a world that isn't there, or without matplotlib, which the extra ``plot`` installs.
+        """
+        if not (is_whole(world, 0) and world < self.simulator.num_worlds):
+            raise ModelError(f"plot: there is no world {world!r}; they go from 0 to {self.simulator.num_worlds - 1}")
+        values = (self.qd if velocities else self.q)[:, world].numpy()
+        return figure_of_joints(self.simulator.model, self.time, values, velocities=velocities)
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)

@@ -11,6 +11,7 @@ from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.tessellation import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
+from sim.usd.cameras import VIEW, add_cameras
 from sim.usd.drives import keep_further_actuators
 from sim.usd.geometries import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from sim.usd.layers import layer_errors
@@ -145,6 +146,7 @@ def _add_links(
         _add_geometries(stage, path, model, owned, materials)
         move_surfaces(xform.GetPrim(), model, [k for k in owned if model.geometries[k].collides])
     add_frames(stage, model, paths)
+    add_cameras(stage, model, paths)
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
     joints = add_joints(stage, model, paths)
@@ -263,6 +265,7 @@ def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Tr
 
 def _add_camera(stage: Usd.Stage, view: Camera) -> None:
     camera = UsdGeom.Camera.Define(stage, "/World/Camera")
+    keep(camera.GetPrim(), VIEW, [1.0])
     right, up, backward = view.axes()
     matrix = Gf.Matrix4d(1.0)
     for row, axis in enumerate((right, up, backward, np.asarray(view.position, dtype=float))):

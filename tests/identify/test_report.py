@@ -96,6 +96,7 @@ def test_plots_of_both_kinds(fit, tmp_path):
 def test_figures_of_estimates(fit):
     """Values with their bars and correlations, whether determined or not."""
     pytest.importorskip("matplotlib")
+    assert f"<td>{fit.estimate.values[0]:.5g}</td>" in fit.estimate._repr_html_()
     values, correlation, _ = fit.estimate.plot().axes
     assert [tick.get_text() for tick in values.get_yticklabels()] == list(fit.estimate.names)
     found = values.collections[-1]  # circles of the values found

@@ -358,6 +358,7 @@ def test_figures_of_results():
     found = so.solve(problem, "ilqr", iterations=5)
     assert [name for name, _ in found.terms] == ["Posture", "Effort"]
     assert sum(value for _, value in found.terms) == pytest.approx(found.cost)
+    assert f"<td>Effort</td><td>{dict(found.terms)['Effort']:.4g}</td>" in found._repr_html_()
     history, controls, terms = found.plot().axes
     np.testing.assert_array_equal(history.lines[0].get_ydata(), found.history)
     assert [line.get_label() for line in controls.lines] == ["rail_0", "rail_1"]

@@ -104,3 +104,47 @@ def test_unknown_links_and_cameras_are_named():
     model = sim.ModelBuilder().finalize()
     with pytest.raises(sim.ModelError, match="'a'"):
         model.camera("a")
+
+
+@pytest.mark.parametrize("suffix", [".usda", ".usdc"])
+def test_cameras_survive_a_stage(scene, tmp_path, suffix):
+    """The same views at other states; the camera that sees the whole motion isn't one of the model."""
+    model = sim.load(scene, dtype="float64")
+    written = tmp_path / f"scene{suffix}"
+    sim.usd.write_usd(written, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
+    again = sim.load(written, dtype="float64")
+    assert {camera.name for camera in again.cameras} == {camera.name for camera in model.cameras}
+    q = model.q0 + np.array([0.3, -0.2, 0.5, 0.0, 0.0, 0.0, 0.0, 0.7])
+    q[3:7] = (0.5, 0.5, -0.5, 0.5)
+    poses, others = (sim.forward_kinematics(each, q[None]).numpy()[0] for each in (model, again))
+    for camera in model.cameras:
+        one, other = view_of(model, camera.name, poses), view_of(again, camera.name, others)
+        np.testing.assert_allclose(one.position, other.position, atol=1e-6)
+        np.testing.assert_allclose(one.axes(), other.axes(), atol=1e-6)
+        assert one.fov == other.fov
+
+
+def test_cameras_of_other_programs_are_read(tmp_path):
+    """On a body of a stage with y up and centimetres."""
+    from pxr import Gf, Usd, UsdGeom, UsdPhysics
+
+    stage = Usd.Stage.CreateNew(str(tmp_path / "stage.usda"))
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
+    UsdGeom.SetStageMetersPerUnit(stage, 0.01)
+    ball = UsdGeom.Sphere.Define(stage, "/Ball")
+    ball.AddTranslateOp().Set(Gf.Vec3d(0.0, 100.0, 0.0))
+    for schema in (UsdPhysics.RigidBodyAPI, UsdPhysics.CollisionAPI):
+        schema.Apply(ball.GetPrim())
+    for path, height in (("/Ball/Ahead", 10.0), ("/Above", 300.0)):
+        camera = UsdGeom.Camera.Define(stage, path)
+        camera.AddTranslateOp().Set(Gf.Vec3d(0.0, height, 0.0))
+        camera.CreateFocalLengthAttr(20.0)
+        camera.CreateVerticalApertureAttr(40.0)
+    stage.Save()
+    model = sim.load(tmp_path / "stage.usda", dtype="float64")
+    poses = sim.forward_kinematics(model, model.q0[None]).numpy()[0]
+    for name, height in (("Ahead", 1.1), ("Above", 3.0)):
+        seen = view_of(model, name, poses)
+        np.testing.assert_allclose(seen.position, (0.0, 0.0, height), atol=1e-9)
+        np.testing.assert_allclose(seen.axes(), ((1, 0, 0), (0, 0, 1), (0, -1, 0)), atol=1e-9)
+        assert seen.fov == pytest.approx(90.0)

@@ -31,6 +31,7 @@ from sim.model.sensor_targets import attach_sensor
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_switch, kept_text, kept_texts
+from sim.usd.cameras import camera_of, is_of_model
 from sim.usd.drives import Actuator, kept_further_actuators
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
@@ -310,6 +311,21 @@ def add_frames(reader: Reader) -> None:
             reader.add(
                 prim.GetPath(), reader.builder.add_frame, reader.prefix + name, reader.names[body], local[:3], local[3:]
             )
+
+
+def add_cameras(reader: Reader) -> None:
+    """Add the perspective cameras of the stage, to the links of the bodies above them."""
+    for prim in reader.scene.prims():
+        if is_of_model(prim):
+            body = reader.scene.body_of(prim.GetPath())
+            pose = reader.scene.placed(prim)[0]
+            camera = camera_of(prim, reader.in_link(body, pose if body is None else reader.scene.relative(body, pose)))
+            reader.add(
+                prim.GetPath(), reader.builder.add_camera,
+                reader.unique(camera.name, prim.GetPath(), reader.builder.cameras),
+                WORLD if body is None else reader.names[body], camera.placement[:3], camera.placement[3:],
+                fov=camera.fov, follows=camera.follows, point=camera.point,
+            )  # fmt: skip
 
 
 def add_sensors(reader: Reader) -> None:

@@ -12,6 +12,7 @@ from sim.errors import ImportFileError, USDWarning
 from sim.importers.transaction import all_or_nothing
 from sim.importers.usd.bodies import (
     add_actuators,
+    add_cameras,
     add_couplings,
     add_frames,
     add_joint,
@@ -125,6 +126,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
     add_medium(reader, trees.carriers)
     add_frames(reader)
+    add_cameras(reader)
     add_tendons(reader)
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)

@@ -22,26 +22,32 @@ from sim.model.builder import WorldBuilder
 from sim.model.checks import free_name, require_path
 from sim.model.model import Model
 from sim.render.view import Camera
+from sim.usd.cameras import is_view
 
 
 def find_camera(scene: Scene, name: str | None = None) -> Usd.Prim | None:
-    """Return the perspective camera of a name or path, or the first in the order of the stage; note others.
+    """Return the perspective camera of a name or path; note cameras of other projections.
+
+    Without a name, return that of the whole motion, or the first that no body carries.
 
     Raises:
         ModelError: for a name that no perspective camera has.
     """
-    known = []
+    known: list[str] = []
+    fixed: list[Usd.Prim] = []
     for prim in scene.prims():
         if prim.IsA(UsdGeom.Camera):
             projection = UsdGeom.Camera(prim).GetProjectionAttr().Get(Usd.TimeCode.EarliestTime())
             if projection == UsdGeom.Tokens.perspective:
-                if name in (None, prim.GetName(), str(prim.GetPath())):
+                if name in (prim.GetName(), str(prim.GetPath())):
                     return prim
+                if scene.body_of(prim.GetPath()) is None:
+                    fixed.append(prim)
                 known.append(prim.GetName())
             else:
                 scene.notes.append(f"prim '{prim.GetPath()}': cameras of projection '{projection}' are not supported")
     if name is None:
-        return None
+        return next((prim for prim in fixed if is_view(prim)), fixed[0] if fixed else None)
     raise ModelError(f"no camera '{name}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}")
 
 
