@@ -10,6 +10,7 @@ from sim.envs.tasks.gymnasium_robots import Ant, AntPaper, HalfCheetah, Hopper, 
 from sim.envs.tasks.locomotion.robots import G1Velocity, Go2Velocity, QuadrupedGetUp, QuadrupedVelocity
 from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
+from sim.envs.tasks.pick import PickAndPlace
 from sim.envs.vector_env import VectorEnv
 from sim.errors import ModelError
 from sim.model.checks import require_type
@@ -27,6 +28,7 @@ TASKS: dict[str, type[Task]] = {
     "QuadrupedGetUp": QuadrupedGetUp,
     "Go2Velocity": Go2Velocity,
     "G1Velocity": G1Velocity,
+    "PickAndPlace": PickAndPlace,
 }
 
 

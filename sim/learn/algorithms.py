@@ -58,6 +58,7 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
     **{("shac", robot): WALKING for robot in ("Ant", "AntPaper", "HalfCheetah", "Humanoid")},
     ("ppo", "LeggedTask"): SERVOS,
+    ("ppo", "PickAndPlace"): {"envs": 128, "horizon": 24},
     ("shac", "LeggedTask"): {**WALKING, "deviation": 0.15, "discount": 0.97},
 }
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import sim.envs
-from examples.rl import apg, sac, shac, transfer, walk
+from examples.rl import apg, carry, sac, shac, transfer, walk
 from sim.envs import LeggedTask
 from sim.envs.tasks.locomotion.robots import QuadrupedGetUp
 from sim.learn import Policy, evaluate, load_policy, load_task, save_policy
@@ -47,6 +47,26 @@ def test_episodes_of_different_lengths_are_refused(tmp_path, monkeypatch):
         SystemExit, match=r"an episode ended after \d+ steps; apg needs episodes of one length: use shac"
     ):
         apg.main()
+
+
+def test_boxes_are_carried_here_and_in_mujoco(tmp_path, monkeypatch, capsys):
+    """Or not, by a policy that moves nothing; another task's policy is refused."""
+    pytest.importorskip("mujoco")
+    monkeypatch.setattr(carry, "BOXES", 2)
+    monkeypatch.setattr(carry.PickAndPlace, "max_episode_length", 3)
+    for task in ("PickAndPlace", "CartpoleSwingup"):
+        env = sim.envs.make(task, 1, device="cpu")
+        policy = Policy(env.num_observations, env.action_low, env.action_high)
+        kept = {"task": task, "options": {}, "state": policy.state_dict()}
+        (tmp_path / f"{task}.pt").write_bytes(stored(kept))
+    monkeypatch.setattr(sys, "argv", ["carry", str(tmp_path / "PickAndPlace.pt"), "--size", "64", "48"])
+    carry.main()
+    said = capsys.readouterr().out
+    assert said.count("0 of 2 boxes at their targets") == 2
+    assert (tmp_path / "carry.gif").is_file()
+    monkeypatch.setattr(sys, "argv", ["carry", str(tmp_path / "CartpoleSwingup.pt")])
+    with pytest.raises(SystemExit, match=r"CartpoleSwingup.*PickAndPlace"):
+        carry.main()
 
 
 def test_a_policy_is_played_in_mujoco(tmp_path, monkeypatch, capsys):
