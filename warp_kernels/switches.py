@@ -35,14 +35,15 @@ def switch_kernels(scalar: Any) -> SimpleNamespace:
         # Parameters
         anchor_active: wp.array2d(dtype=scalar),
         coupling_active: wp.array2d(dtype=scalar),
+        tendon_coupling_active: wp.array2d(dtype=scalar),
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
         # Data out
         switch_on: wp.array2d(dtype=int),
     ):
-        """Write 1 for each point, weld and coupling that is on, in this order, and 0 for those that are off or broken
-        [constraint, world].
+        """Write 1 for each point, weld, coupling and coupling of tendons that is on, in this order, and 0 for those that
+        are off or broken [constraint, world].
         """
         world = wp.tid()
         step = cursor[wp.static(STEP)]
@@ -50,14 +51,17 @@ def switch_kernels(scalar: Any) -> SimpleNamespace:
         broken = state_address(wp.static(SLOT.broken), step, table, cursor)
         count = switch_on.shape[0]
         anchors = anchor_active.shape[1]
+        joints = anchors + coupling_active.shape[1]
         for i in range(count):
             value = scalar(0.0)
             if given != wp.uint64(0):
                 value = rows.read(given, step, total_worlds, count, first_world + world, i)
             elif i < anchors:
                 value = anchor_active[wp.min(world, anchor_active.shape[0] - 1), i]
-            else:
+            elif i < joints:
                 value = coupling_active[wp.min(world, coupling_active.shape[0] - 1), i - anchors]
+            else:
+                value = tendon_coupling_active[wp.min(world, tendon_coupling_active.shape[0] - 1), i - joints]
             if broken != wp.uint64(0):
                 value -= rows.read(broken, state_row(step, cursor), total_worlds, count, first_world + world, i)
             switch_on[i, world] = wp.where(value > scalar(0.5), 1, 0)
@@ -78,6 +82,7 @@ def switch_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
         equalities: Equalities,
+        switch_on: wp.array2d(dtype=int),
     ):
         """Store which constraints are broken after the step: those that were, and those whose force or torque, averaged
         over the step, exceeds its limit.
@@ -86,7 +91,7 @@ def switch_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)]
         at = first_world + world
         anchors = anchor_break_force.shape[1]
-        count = anchors + coupling_break_force.shape[1]
+        count = switch_on.shape[0]
         before = state_address(wp.static(SLOT.broken), step, table, cursor)
         after = state_address(wp.static(SLOT.broken), step + 1, table, cursor)
         if before == wp.uint64(0) or after == wp.uint64(0):

@@ -417,8 +417,11 @@ class Model:
 
     @property
     def switch_names(self) -> tuple[str, ...]:
-        """Return the points, welds and coupled joints in the order of the input ``active``; empty if none switches."""
-        return (*self.equalities.anchor_names, *self.equalities.coupling_names) if self.switches else ()
+        """Return the points, welds, coupled joints and couplings of tendons in the order of the input ``active``; empty
+        if none switches.
+        """
+        equalities, tied = self.equalities, self.tendons.coupling_names
+        return (*equalities.anchor_names, *equalities.coupling_names, *tied) if self.switches else ()
 
     @property
     def breaks(self) -> bool:

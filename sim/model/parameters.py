@@ -102,6 +102,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "anchor", (), "-", "1: the constraint is on, 0: off; no gradient; only where a constraint switches"
     ),
     "coupling_active": ParameterSpec("coupling", (), "-", "the same of coupled joints"),
+    "tendon_coupling_active": ParameterSpec("tendon_coupling", (), "-", "the same of couplings of tendons"),
     "anchor_break_force": ParameterSpec(
         "anchor", (), "N", "force above which a constraint breaks; no gradient; only where a constraint breaks"
     ),
@@ -254,7 +255,7 @@ NOT_NEGATIVE = (
     "actuator_delay", "actuator_muscle_peak_force", "actuator_muscle_fibre_length", "actuator_muscle_longest",
     "actuator_muscle_speed", "actuator_muscle_passive_force", "actuator_muscle_lengthening_force", "medium_density",
     "medium_viscosity", "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature",
-    "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active",
+    "tendon_friction_loss", "tendon_limit_margin", "anchor_active", "coupling_active", "tendon_coupling_active",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
@@ -266,7 +267,7 @@ MAY_BE_INFINITE = (
     "rotation_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
     "anchor_break_force", "anchor_break_torque", "coupling_break_force",
 )  # fmt: skip
-AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0}
+AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0, "tendon_coupling_active": 1.0}
 # Absolute tolerance of range checks, also for values that cross each other: an optimiser's last step and finite
 # differences may exceed the range a little.
 TOLERANCE = 0.01

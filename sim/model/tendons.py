@@ -176,7 +176,9 @@ class TendonSpec:
 
 @dataclass(kw_only=True)
 class TendonCouplingSpec:
-    """Tendon coupled to another, or of fixed length; ``reference`` is None for initial lengths."""
+    """Tendon coupled to another, or of fixed length; ``reference`` is None for initial lengths, ``active`` for one that
+    never switches.
+    """
 
     name: str
     tendon: str
@@ -184,6 +186,7 @@ class TendonCouplingSpec:
     polynomial: np.ndarray
     reference: tuple[float, float] | None
     softness: Softness = DEFAULT_SOFTNESS
+    active: bool | None = None
 
 
 # Link of a wrap without a side.

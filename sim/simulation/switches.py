@@ -1,6 +1,7 @@
 """Constraints that are switched on and off in each world: suction, grippers that lock, couplings that engage."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.kinematics import forward_kinematics
+from sim.dynamics.kinematics import forward_kinematics, tendon_lengths
 from sim.errors import ModelError
 from sim.model.checks import names_in
 from sim.model.parameters import number_of_dims
+from sim.model.tendons import Tendons
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 
@@ -20,8 +22,9 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
     """Switch constraints on, each where its links are: suction, or a gripper that locks.
 
     A point or weld constraint holds the links as they are in the state: its frame in the second link moves to where
-    that of the first one is. The offset of coupled joints becomes that of their coordinates. To switch a constraint on
-    as it was, set the parameter ``anchor_active`` or ``coupling_active`` instead.
+    that of the first one is. The offset of coupled joints becomes that of their coordinates, and that of coupled
+    tendons that of their lengths. To switch a constraint on as it was, set the parameter ``anchor_active``,
+    ``coupling_active`` or ``tendon_coupling_active`` instead.
 
     These are parameters of the simulator, which the next steps and rollouts use; each trajectory keeps its own.
     ``active`` of :meth:`sim.Simulator.rollout` switches constraints within a rollout. ``state`` is copied to the host.
@@ -29,7 +32,7 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
     Args:
         simulator: its model has constraints that switch, see :meth:`sim.ModelBuilder.add_weld_constraint`.
         state: state of its worlds.
-        names: names of point and weld constraints, or of joints that follow others.
+        names: names of point and weld constraints, of joints that follow others, or of couplings of tendons.
         worlds: worlds to switch, as a mask [num_worlds] or as indices [k]. Default: all worlds.
 
     Raises:
@@ -47,8 +50,8 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
         [[0.0], [1.0]]
     """
     model, q = simulator.model, state.q.numpy().astype(np.float64)
-    anchors, couplings = _found(simulator, "attach", names)
-    values = _switched(simulator, anchors, couplings, worlds, 1.0)
+    anchors, couplings, ties = _found(simulator, "attach", names)
+    values = _switched(simulator, (anchors, couplings, ties), worlds, 1.0)
     chosen = values.pop("chosen")
     if anchors:
         device_model = DeviceModel(model, "cpu", simulator.num_worlds, simulator.engine.parameters.all_numbers())
@@ -67,6 +70,14 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
             dof, other = model.equalities.coupling_dof[row], model.equalities.coupling_other[row]
             offset = q[:, model.dof_q[dof]] - ratio[:, row] * q[:, model.dof_q[other]]
             values["coupling_offset"][chosen, row] = offset[chosen]
+    if ties:
+        values["tendon_polynomial"] = _per_world(simulator, "tendon_polynomial")
+        parameters = {name: _per_world(simulator, name) for name in simulator.parameters}
+        for world in np.flatnonzero(chosen):
+            own = {name: value[world] for name, value in parameters.items()}
+            lengths = tendon_lengths(replace(model, dtype="float64", parameters=own), q[world])
+            for row in ties:
+                values["tendon_polynomial"][world, row, 0] += _tie_error(model.tendons, own, row, lengths)
     simulator.parameters.update(values)
 
 
@@ -75,7 +86,7 @@ def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLi
 
     Args:
         simulator: its model has constraints that switch.
-        names: names of point and weld constraints, or of joints that follow others.
+        names: names of point and weld constraints, of joints that follow others, or of couplings of tendons.
         worlds: worlds to switch, as a mask [num_worlds] or as indices [k]. Default: all worlds.
 
     Raises:
@@ -91,28 +102,40 @@ def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLi
         >>> simulator.parameters["anchor_active"].tolist()
         [[0.0]]
     """
-    values = _switched(simulator, *_found(simulator, "detach", names), worlds, 0.0)
+    values = _switched(simulator, _found(simulator, "detach", names), worlds, 0.0)
     del values["chosen"]
     simulator.parameters.update(values)
 
 
-def _found(simulator: Simulator, where: str, names: str | Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the rows of the anchors and of the couplings with these names."""
+# Parameters that switch points and welds, coupled joints, and couplings of tendons.
+SWITCHES = ("anchor_active", "coupling_active", "tendon_coupling_active")
+
+
+def _found(simulator: Simulator, where: str, names: str | Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+    """Return the rows of the anchors, of the couplings and of the couplings of tendons with these names."""
     model = simulator.model
     if not model.switches:
         raise ModelError(f"{where}: no constraint of the model switches; add one with active=True or active=False")
-    anchors, couplings = model.equalities.anchor_names, model.equalities.coupling_names
-    found: tuple[list[int], list[int]] = ([], [])
+    every = model.equalities.anchor_names, model.equalities.coupling_names, model.tendons.coupling_names
+    found: tuple[list[int], list[int], list[int]] = ([], [], [])
     for name in [names] if isinstance(names, str) else names_in(f"{where}: names", names):
-        if name not in anchors and name not in couplings:
-            raise ModelError(f"{where}: no constraint '{name}'; there are {', '.join((*anchors, *couplings))}")
-        of_anchor = name in anchors
-        found[not of_anchor].append((anchors if of_anchor else couplings).index(name))
+        kind = next((kind for kind, known in enumerate(every) if name in known), None)
+        if kind is None:
+            raise ModelError(f"{where}: no constraint '{name}'; there are {', '.join(model.switch_names)}")
+        found[kind].append(every[kind].index(name))
     return found
 
 
+def _tie_error(tendons: Tendons, parameters: dict[str, np.ndarray], row: int, lengths: np.ndarray) -> float:
+    """Return the difference between a tendon's length and that which its coupling demands."""
+    polynomial, (first, second) = parameters["tendon_polynomial"][row], tendons.coupling_reference[row]
+    other = tendons.coupling_other[row]
+    followed = lengths[other] - second if other >= 0 else 0.0
+    return float(lengths[tendons.coupling_tendon[row]] - first - np.polynomial.Polynomial(polynomial)(followed))
+
+
 def _switched(
-    simulator: Simulator, anchors: list[int], couplings: list[int], worlds: npt.ArrayLike | None, active: float
+    simulator: Simulator, rows: tuple[list[int], ...], worlds: npt.ArrayLike | None, active: float
 ) -> dict[str, Any]:
     """Return the switches of all worlds after a change, and the mask ``chosen`` of the changed worlds."""
     chosen = np.zeros(simulator.num_worlds, dtype=bool)
@@ -121,10 +144,10 @@ def _switched(
     except IndexError as error:
         raise ModelError(f"worlds: {error}") from None
     values: dict[str, Any] = {"chosen": chosen}
-    for name, rows in (("anchor_active", anchors), ("coupling_active", couplings)):
-        if rows:
+    for name, of_kind in zip(SWITCHES, rows, strict=True):
+        if of_kind:
             values[name] = _per_world(simulator, name)
-            values[name][np.ix_(np.flatnonzero(chosen), np.array(rows))] = active
+            values[name][np.ix_(np.flatnonzero(chosen), np.array(of_kind))] = active
     return values
 
 

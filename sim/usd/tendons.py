@@ -9,7 +9,7 @@ from sim.model.model import Model
 from sim.model.softness import Softness
 from sim.model.specs import WORLD
 from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, TendonSpec, TendonWrap
-from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows, kept_softness, kept_texts
+from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows, kept_softness, kept_switch, kept_texts
 
 # Numbers of one waypoint of a path: kind, position, axis, radius or divisor, and side point.
 POINT, PULLEY, SPHERE, CYLINDER = range(4)
@@ -51,6 +51,8 @@ def keep_tendons(prim: Usd.Prim, model: Model) -> None:
         keep(prim, f"{label}:polynomial", parameters["tendon_polynomial"][number])
         keep(prim, f"{label}:reference", tendons.coupling_reference[number])
         keep_softness(prim, f"{label}:softness", tendons.coupling_softness[number])
+        if model.switches:
+            keep(prim, f"{label}:active", parameters["tendon_coupling_active"][number])
 
 
 def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
@@ -99,7 +101,7 @@ def kept_ties(prim: Usd.Prim) -> Iterator[TendonCouplingSpec]:
         first, second = reference.tolist()
         yield TendonCouplingSpec(
             name=name, tendon=tendon, other=other or None, polynomial=polynomial, reference=(first, second),
-            softness=softness,
+            softness=softness, active=kept_switch(prim, f"{label}:active"),
         )  # fmt: skip
         number += 1
 

@@ -259,3 +259,66 @@ def test_check_gradients_takes_it():
     bars = rng.normal(size=(2, model.nq)), rng.normal(size=(2, model.nv))
     expected = held.backward(*bars).tau.numpy()[:, 1]
     assert max(abs(e.analytic - expected[e.entry.index]) for e in felt) < 1e-9 * abs(expected).max()
+
+
+ROPES = """
+<mujoco>
+  <option timestep="0.003" tolerance="0" iterations="200"/>
+  <worldbody>
+    <site name="beam" pos="0.1 0 2"/>
+    <body name="a" pos="0 0 1"><joint name="rise" type="slide" axis="0 0 1"/>
+      <geom type="sphere" size="0.1"/><site name="eye"/></body>
+    <body name="b" pos="0.5 0 1"><joint name="turn" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.04"/></body>
+  </worldbody>
+  <tendon>
+    <spatial name="rope"><site site="beam"/><site site="eye"/></spatial>
+    <fixed name="belt"><joint joint="turn" coef="0.3"/></fixed>
+  </tendon>
+  <equality>
+    <tendon name="brake" tendon1="rope" active="{0}"/>
+    <tendon name="winch" tendon1="belt" tendon2="rope" polycoef="0.1 -1.5 0.2 0 0" active="{1}"/>
+  </equality>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("active", [(True, False), (False, True)])
+def test_couplings_of_tendons_as_in_mujoco(tmp_path, active):
+    """The file's ``active``, switched in the next step, and written again, also to USD."""
+    path = tmp_path / "scene.xml"
+    path.write_text(ROPES.format(*(str(each).lower() for each in active)))
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
+    assert model.switch_names == ("brake", "winch")
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    qd = np.array([0.7, -1.2])
+    data = data_at(peer, model, model.q0, qd)
+    state = simulator.state(model.q0, qd)
+    for switched in (active, active[::-1], (False, False), (True, True)):
+        data.eq_active[:] = switched
+        mujoco.mj_step(peer, data)
+        state = simulator.step(state, active=np.array(switched, dtype=float))
+        _, qvel = sim.to_mujoco(model, state.q.numpy()[0], state.qd.numpy()[0])
+        np.testing.assert_allclose(qvel, data.qvel, atol=1e-10)
+    poses = sim.forward_kinematics(model, model.q0[None]).numpy()[None]
+    sim.usd.write_usd(tmp_path / "again.usda", model, poses, fps=30)
+    for again in (sim.exporters.write_mjcf(tmp_path / "again.xml", model), tmp_path / "again.usda"):
+        np.testing.assert_array_equal(load_quietly(again).parameters["tendon_coupling_active"], active)
+
+
+def test_a_brake_holds_a_rope_where_it_is(tmp_path):
+    """In the second of two worlds, with that world's own point of the rope."""
+    path = tmp_path / "scene.xml"
+    path.write_text(ROPES.format("false", "false"))
+    model = load_quietly(path)
+    points = model.parameters["tendon_point"][None].repeat(2, axis=0)
+    points[1, 0, 2] += 0.3
+    simulator = sim.Simulator(model, DT, 2, "cpu", sim.HardContact(), {"tendon_point": points})
+    state = simulator.rollout(simulator.initial_state(), steps=12).final_state
+    height = state.q.numpy()[:, 0]
+    sim.attach(simulator, state, "brake", worlds=[1])
+    held = simulator.rollout(state, steps=12).final_state.q.numpy()[:, 0]
+    assert held[0] < height[0] - 0.03
+    np.testing.assert_allclose(held[1], height[1], atol=1e-3)
+    sim.detach(simulator, "brake")
+    assert simulator.parameters["tendon_coupling_active"].tolist() == [[0, 0], [0, 0]]

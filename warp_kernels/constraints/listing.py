@@ -183,6 +183,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         slot_pair: wp.array2d(dtype=int),
         contact_resistance: wp.array2d(dtype=t.vec2),
         tendon_active: wp.array2d(dtype=int),
+        tendon_switch: wp.array(dtype=int),
         # Data out
         constraints: Constraints,
         couplings: Couplings,
@@ -250,7 +251,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
                 count += 1
         for i in range(tendon_active.shape[0]):
-            if tendon_active[i, world] == 1:
+            off = bool(False)
+            if tendon_switch[i] >= 0:
+                off = is_off(switch_on, tendon_switch[i], world)
+            if tendon_active[i, world] == 1 and not off:
                 constraints.kind[count, world] = constrained.tendon_kind[i]
                 constraints.item[count, world] = i
                 for side in range(2):

@@ -62,6 +62,8 @@ def add_tied_lengths(equality: ET.Element, bodies: Bodies) -> None:
             element.set("tendon2", tendons.names[other])
         element.set("polycoef", numbers(coefficients))
         set_softness(element, tendons.coupling_softness[row])
+        if model.switches and model.parameters["tendon_coupling_active"][row] < 0.5:
+            element.set("active", "false")
 
 
 def _site(bodies: Bodies, name: str, link: int, point: np.ndarray) -> str:

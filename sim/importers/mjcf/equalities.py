@@ -19,9 +19,6 @@ def add_equalities(reader: Reader) -> None:
     for number in range(file.model.neq):
         label = file.label("equality", number)
         kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
-        if kind == "tendon" and not file.model.eq_active0[number]:
-            reader.notes.append(f"ignored: {label}, which is not active at the start")
-            continue
         taken = reader.builder.anchors.keys() | reader.builder.tendon_couplings.keys()
         name = reader.name("equality", number, f"{kind}_{number}", taken)
         with file.located("equality", number, f"constraint '{name}'"):
@@ -61,7 +58,7 @@ def _tie_tendons(reader: Reader, number: int, name: str) -> None:
     reference = [float(model.tendon_length0[tendon]) if tendon >= 0 else 0.0 for tendon in (first, second)]
     reader.builder.add_tendon_coupling(
         name, reader.tendons[first], reader.tendons.get(second), polynomial=model.eq_data[number, :5],
-        reference=(reference[0], reference[1]), softness=_softness(model, number),
+        reference=(reference[0], reference[1]), softness=_softness(model, number), active=_active(model, number),
     )  # fmt: skip
 
 

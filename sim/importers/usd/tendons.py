@@ -30,7 +30,7 @@ def add_tendons(reader: Reader) -> None:
             reader.builder.add_tendon_coupling(
                 reader.prefix + tie.name, reader.prefix + tie.tendon,
                 None if tie.other is None else reader.prefix + tie.other,
-                polynomial=tie.polynomial, reference=tie.reference, softness=tie.softness,
+                polynomial=tie.polynomial, reference=tie.reference, softness=tie.softness, active=tie.active,
             )  # fmt: skip
     except ModelError as error:
         raise reader.scene.error(prim, str(error)) from None

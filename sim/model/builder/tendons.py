@@ -120,6 +120,7 @@ class Tendons(WorldSpec):
         polynomial: Vector = (0.0, 1.0, 0.0, 0.0, 0.0),
         reference: tuple[float, float] | None = None,
         softness: Softness = DEFAULT_SOFTNESS,
+        active: bool | None = None,
     ) -> str:
         """Couple the length of a tendon to that of another, or fix it, as MuJoCo's equality constraint ``tendon``.
 
@@ -132,6 +133,7 @@ class Tendons(WorldSpec):
             polynomial: the five coefficients p.
             reference: reference lengths of both [m]. Default: those in the initial configuration.
             softness: softness under MuJoCo's law.
+            active: whether it is on at first, as of :meth:`add_weld_constraint`.
 
         Returns:
             the name of the constraint.
@@ -147,6 +149,7 @@ class Tendons(WorldSpec):
             if each is not None and each not in self.tendons:
                 raise ModelError(f"{where}: unknown tendon '{each}'; add the tendon first")
         require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
+        require_type(f"{where}: active", active, (bool, type(None)), "True, False or None")
         if tendon == other:
             raise ModelError(f"{where}: a tendon can't follow itself")
         if reference is not None:
@@ -154,7 +157,7 @@ class Tendons(WorldSpec):
             reference = (first, second)
         self.tendon_couplings[name] = TendonCouplingSpec(
             name=name, tendon=tendon, other=other, polynomial=finite(f"{where}: polynomial", polynomial, (5,)),
-            reference=reference, softness=softness,
+            reference=reference, softness=softness, active=active,
         )  # fmt: skip
         return name
 

@@ -126,18 +126,20 @@ def _of_switches(world: WorldSpec) -> dict[str, np.ndarray]:
     """Return which constraints are on, if one of them switches or breaks, and the loads at which they break."""
     anchors = [spec.active for spec in world.anchors.values()]
     couplings = [spec.active for spec in world.couplings.values()]
+    ties = [spec.active for spec in world.tendon_couplings.values()]
     breaking = {
         "anchor_break_force": np.array([spec.break_force for spec in world.anchors.values()], dtype=np.float64),
         "anchor_break_torque": np.array([spec.break_torque for spec in world.anchors.values()], dtype=np.float64),
         "coupling_break_force": np.array([spec.break_force for spec in world.couplings.values()], dtype=np.float64),
     }
     breaks = any(np.isfinite(loads).any() for loads in breaking.values())
-    if not breaks and all(active is None for active in (*anchors, *couplings)):
+    if not breaks and all(active is None for active in (*anchors, *couplings, *ties)):
         return {}
     return {
         **(breaking if breaks else {}),
         "anchor_active": np.array([active is not False for active in anchors], dtype=np.float64),
         "coupling_active": np.array([active is not False for active in couplings], dtype=np.float64),
+        "tendon_coupling_active": np.array([active is not False for active in ties], dtype=np.float64),
     }
 
 

@@ -115,6 +115,7 @@ class TendonStage:
     tendon_row: wp.array
     tendon_bound: wp.array
     tendon_active: wp.array
+    tendon_switch: wp.array
 
     def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray, drifts: bool):
         model = device_model.model
@@ -169,6 +170,8 @@ class TendonStage:
         self.curved_tendon = self._integers(np.arange(self.num_tendons if self.drifts else 0))
         self.tendon_drift = self._worlds_last(model.scalar, self.num_tendons)
         self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
+        first = len(model.equalities.anchor_names) + len(model.equalities.coupling_names)
+        self.tendon_switch = self._integers(np.where(columns["coupling"] < 0, -1, first + columns["coupling"]))
         self.heavy = HeavyTendons(device_model, heavy)
 
     def _list_moving(self, model: Model) -> None:
