@@ -29,6 +29,7 @@ class Inputs:
         columns: the columns that they set, likewise.
         others: values of all columns, for those that no control sets.
         described: what they are, with their names, for messages.
+        whole: True if these are all controls, and set all columns in their order.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Inputs:
     columns: np.ndarray
     others: np.ndarray
     described: str
+    whole: bool
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class ControlSpace:
         """Return controls [..., size] as inputs of a rollout, by name: ``tau``, ``control``, ``kinematic_qd``."""
         found = {}
         for part in self.parts:
+            if part.whole:
+                return {part.name: controls}
             at, which = (torch.as_tensor(x, device=controls.device) for x in (part.columns, part.chosen))
             whole = torch.as_tensor(part.others, dtype=controls.dtype, device=controls.device)
             whole = whole.expand(*controls.shape[:-1], len(part.others))
@@ -88,6 +92,8 @@ class ControlSpace:
         """Return the same as :meth:`inputs` for arrays."""
         found = {}
         for part in self.parts:
+            if part.whole:
+                return {part.name: controls}
             found[part.name] = np.broadcast_to(part.others, (*controls.shape[:-1], len(part.others))).copy()
             found[part.name][..., part.columns] = controls[..., part.chosen]
         return found
@@ -159,11 +165,12 @@ def control_space(
          qd0[model.kinematic_dofs], "velocities of kinematic joints"),
         ("control", len(dofs) + np.arange(len(driven)), driven, np.zeros(model.nu), "inputs of actuators"),
     ]  # fmt: skip
-    inputs = [
-        Inputs(name, chosen, columns, others, f"{what} {_listed([names[k] for k in chosen])}")
-        for name, chosen, columns, others, what in parts
-        if len(chosen)
-    ]
+    inputs = []
+    for name, chosen, columns, others, what in parts:
+        if len(chosen):
+            whole = len(chosen) == len(names) and np.array_equal(columns, np.arange(len(others)))
+            described = f"{what} {_listed([names[k] for k in chosen])}"
+            inputs.append(Inputs(name, chosen, columns, others, described, whole))
     return ControlSpace(stages, names, dofs if len(dofs) else None, tuple(inputs), low, high, typical)
 
 
