@@ -175,7 +175,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
         "sim/learn/evaluation.py", "sim/learn/policy_files.py",
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/files.py",
-        "examples/payload.py",
+        "examples/payload.py", "examples/rl/carry.py", "examples/rl/walk.py", "bench/walking.py",
         "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",
         "sim/importers/usd/motion.py",
         "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
