@@ -1,7 +1,7 @@
 """Mass properties and joints as UsdPhysics prims."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
@@ -10,10 +10,11 @@ from scipy.spatial.transform import Rotation
 from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
-from sim.model.poses import compose, inverse
+from sim.model.poses import compose, inverse, is_identity
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.geometries import child_name
+from sim.usd.series import Series
 from warp_kernels import types as codes
 
 # Mass of a massless link [kg]: 0 would mean "compute it from the colliders", by default with 1000 kg/m^3.
@@ -40,27 +41,39 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
         api.CreatePrincipalAxesAttr(_quaternion(axes))
 
 
-def articulation_roots(model: Model) -> list[int]:
-    """Return the root links of trees with more than one link."""
-    starts = model.tree_link_start
-    return [int(start) for start, end in pairwise(starts) if end - start > 1]
+def add_articulations(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Series) -> None:
+    """Mark the roots of trees with more than one link, and those with joints in series as Newton has them."""
+    stacked = series.roots()
+    for start, end in pairwise(model.tree_link_start.tolist()):
+        if end - start > 1:
+            prim = stage.GetPrimAtPath(paths[start])
+            UsdPhysics.ArticulationRootAPI.Apply(prim)
+            if start in stacked:
+                prim.AddAppliedSchema("NewtonArticulationRootAPI")
+                prim.CreateAttribute("newton:jointsAddMobility", Sdf.ValueTypeNames.Bool, False).Set(True)
 
 
-def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sdf.Path]:
+def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Series) -> list[Sdf.Path]:
     """Add every joint except free ones: a body without a joint is free.
+
+    Joints in series are nested, since Newton follows the order of their paths.
 
     Returns:
         For each link the prim with the annotations of its joint: the joint, or the free body.
     """
     UsdGeom.Scope.Define(stage, "/World/Joints")
-    taken: set[str] = set()
-    keepers = []
+    taken: dict[Sdf.Path, set[str]] = {}
+    keepers: list[Sdf.Path] = []
     for link in range(model.num_links):
-        path = paths[link]
+        path, above = paths[link], int(model.link_parent[link])
         if model.joint_type[link] != codes.FREE:
-            path = Sdf.Path("/World/Joints").AppendChild(child_name(model.joint_names[link], taken))
-            _add_joint(stage, path, model, link, paths)
-        _keep_joint(stage.GetPrimAtPath(path), model, link)
+            inside = keepers[above] if above >= 0 and series.is_inner(above) else Sdf.Path("/World/Joints")
+            path = inside.AppendChild(child_name(model.joint_names[link], taken.setdefault(inside, set())))
+            _add_joint(stage, path, model, link, paths, series)
+        prim = stage.GetPrimAtPath(path)
+        _keep_joint(prim, model, link)
+        if series.is_inner(link):
+            keep_text(prim, "link", model.link_names[link])
         keepers.append(path)
     return keepers
 
@@ -70,9 +83,9 @@ def is_kinematic(model: Model, link: int) -> bool:
     return model.link_names[link] in model.kinematic_links or bool(model.prescribed[model.dofs_of(link)].any())
 
 
-def add_couplings(stage: Usd.Stage, model: Model) -> None:
+def add_couplings(stage: Usd.Stage, model: Model, joints: list[Sdf.Path]) -> None:
     """Add coupled joints, which UsdPhysics lacks, as annotations of the dependent joints."""
-    joint_of = {kept_text(prim, "joint_name"): prim for prim in stage.GetPrimAtPath("/World/Joints").GetChildren()}
+    joint_of = {name: stage.GetPrimAtPath(path) for name, path in zip(model.joint_names, joints, strict=True)}
     equalities = model.equalities
     for row, name in enumerate(equalities.coupling_names):
         followed = int(model.dof_link[equalities.coupling_other[row]])
@@ -87,10 +100,10 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
             keep(joint_of[name], "coupling_break_force", model.parameters["coupling_break_force"][row])
 
 
-def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
+def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Series) -> None:
     """Exclude links and colliders from collision as filtered pairs.
 
-    Links joined by a joint never collide anyway.
+    Links joined by a joint never collide anyway, and those joined by several unless these allow it.
     """
     colliders = Counter(geometry.link for geometry in model.geometries if geometry.collides)
     between: dict[tuple[int, int], set[tuple[int, int]]] = {}
@@ -100,10 +113,11 @@ def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) ->
         if one.collides and two.collides and one.link != two.link and min(one.link, two.link) >= 0:
             links = (min(one.link, two.link), max(one.link, two.link))
             between.setdefault(links, set()).add(pair)
+    joined = {(series.parent(link), int(series.body[link])) for link in range(model.num_links)}
     for a, b in sorted(between):
         if len(between[a, b]) == colliders[a] * colliders[b]:
             left -= between[a, b]
-            if model.link_parent[b] != a:
+            if (a, b) not in joined:
                 _filter_pair(stage.GetPrimAtPath(paths[a]), paths[b])
     pairs_left = [[model.geometries[index] for index in pair] for pair in sorted(left)]
     single = [(a, b) for a, b in pairs_left if a.collides and b.collides and a.link != b.link]
@@ -149,24 +163,27 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
             keep(joint.GetPrim(), f"anchor_{side}", anchor)
 
 
-def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path]) -> None:
+def _add_joint(
+    stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path], series: Series
+) -> None:
     kind = int(model.joint_type[link])
     schema = getattr(UsdPhysics, name_in_files(kind, "usd", model.joint_names[link]))
     joint = schema.Define(stage, path)
-    parent = int(model.link_parent[link])
+    parent, child = series.parent(link), int(series.body[link])
     if parent >= 0:
         joint.CreateBody0Rel().SetTargets([paths[parent]])
-    joint.CreateBody1Rel().SetTargets([paths[link]])
-    placement = model.parameters["joint_placement"][link]
+    joint.CreateBody1Rel().SetTargets([paths[child]])
+    if parent not in (-1, model.link_parent[child]) and _collide(model, parent, child):
+        joint.CreateCollisionEnabledAttr(True)
     scalar = JOINT_TYPES[kind].scalar
     swing = float(model.parameters["swing_limit"][link])
     # USD only has the axes X, Y and Z, so the joint frame is rotated to make X the joint axis.
     has_axis = scalar or kind == codes.SPHERICAL
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
-    joint.CreateLocalPos0Attr(_vector(placement[:3]))
-    joint.CreateLocalRot0Attr(_quaternion(Rotation.from_quat(placement[3:]) * turn))
-    joint.CreateLocalPos1Attr(Gf.Vec3f(0.0, 0.0, 0.0))
-    joint.CreateLocalRot1Attr(_quaternion(turn))
+    for number, frame in enumerate(series.frames(link)):
+        rotation = turn if is_identity(frame) else Rotation.from_quat(frame[3:]) * turn
+        getattr(joint, f"CreateLocalPos{number}Attr")(_vector(frame[:3]))
+        getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(rotation))
     if has_axis:
         joint.CreateAxisAttr(UsdGeom.Tokens.x)
     if scalar:
@@ -174,6 +191,15 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     elif np.isfinite(swing):
         joint.CreateConeAngle0LimitAttr(np.degrees(swing))
         joint.CreateConeAngle1LimitAttr(np.degrees(swing))
+
+
+def _collide(model: Model, link: int, other: int) -> bool:
+    """Return whether any geometries of two links can touch."""
+    owned = [
+        [k for k, geometry in enumerate(model.geometries) if geometry.link == each and geometry.collides]
+        for each in (link, other)
+    ]
+    return any((min(pair), max(pair)) not in model.excluded_pairs for pair in product(*owned))
 
 
 def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> None:

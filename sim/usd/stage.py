@@ -19,16 +19,17 @@ from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instancers, link_paths
 from sim.usd.parts import keep_parts
 from sim.usd.physics import (
+    add_articulations,
     add_constraints,
     add_couplings,
     add_joints,
     add_mass,
-    articulation_roots,
     exclude_collisions,
     is_kinematic,
     state_coordinates,
 )
 from sim.usd.sensors import keep_sensors
+from sim.usd.series import Series
 from sim.usd.surfaces import move_surfaces
 from sim.usd.tendons import keep_tendons
 from warp_kernels import types as codes
@@ -45,11 +46,12 @@ class StageWriter:
         markers: balls to draw.
         trails: paths to draw.
         camera: the camera. Default: one that sees the whole motion.
+        massless_bodies: write links without mass as bodies, not as joints in series.
     """
 
     def __init__(
         self, name: str, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
-        trails: Sequence[Trail] = (), camera: Camera | None = None,
+        trails: Sequence[Trail] = (), camera: Camera | None = None, massless_bodies: bool = False,
     ):  # fmt: skip
         require_type("model", model, Model, "a sim.Model")
         if camera is not None:
@@ -66,7 +68,7 @@ class StageWriter:
         if num_worlds > 1:
             self._motions = add_instancers(self.stage, model, num_worlds, materials)
         else:
-            self._motions, self._joints = _add_links(self.stage, model, materials)
+            self._motions, self._joints = _add_links(self.stage, model, materials, Series(model, massless_bodies))
         _add_extras(self.stage, markers, trails, materials)
         _add_lights(self.stage)
 
@@ -128,14 +130,17 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
 
 
 def _add_links(
-    stage: Usd.Stage, model: Model, materials: Materials
+    stage: Usd.Stage, model: Model, materials: Materials, series: Series
 ) -> tuple[list[tuple[int, XformMotion]], list[Sdf.Path]]:
     """Add all links of a single world; return the motions of the links and the prims of their joints."""
-    paths = link_paths(model)
+    own = link_paths(model)
+    paths = [own[link] for link in series.body.tolist()]
     motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
         UsdGeom.Xform.Define(stage, parent)
     for link, path in enumerate(paths):
+        if series.is_inner(link):
+            continue
         xform = UsdGeom.Xform.Define(stage, path)
         motions.append((link, XformMotion(xform)))
         body = UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
@@ -147,13 +152,12 @@ def _add_links(
         move_surfaces(xform.GetPrim(), model, [k for k in owned if model.geometries[k].collides])
     add_frames(stage, model, paths)
     add_cameras(stage, model, paths)
-    for link in articulation_roots(model):
-        UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
-    joints = add_joints(stage, model, paths)
+    add_articulations(stage, model, paths, series)
+    joints = add_joints(stage, model, paths, series)
     keep_parts(stage, model, paths, joints)
     add_constraints(stage, model, paths)
-    add_couplings(stage, model)
-    exclude_collisions(stage, model, paths)
+    add_couplings(stage, model, joints)
+    exclude_collisions(stage, model, paths, series)
     keep_tendons(stage.GetDefaultPrim(), model)
     keep_further_actuators(stage.GetDefaultPrim(), model)
     keep_sensors(stage.GetDefaultPrim(), model)

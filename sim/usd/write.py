@@ -33,12 +33,16 @@ def write_usd(
     markers: Sequence[Marker] = (),
     trails: Sequence[Trail] = (),
     camera: Camera | None = None,
+    massless_bodies: bool = False,
 ) -> Path:
     """Write a motion as a USD stage.
 
     One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
     mass properties and joints, so that the file is also a UsdPhysics description of the model. Several worlds: visuals
     only, with one PointInstancer per link.
+
+    Links without mass between hinges and slides aren't written: the file has several joints between the same two
+    bodies, as MuJoCo and Newton do.
 
     Args:
         path: the file, ending in .usda (text), .usdc or .usd (binary).
@@ -49,6 +53,8 @@ def write_usd(
         markers: balls to draw, such as a target.
         trails: paths of points to draw as curves [m], complete in every frame.
         camera: the camera. Default: one that sees the whole motion.
+        massless_bodies: write these links as bodies of 1e-12 kg, for programs that read one joint per body, such as
+            PhysX.
 
     Returns:
         The path.
@@ -70,7 +76,9 @@ def write_usd(
     checked = check_world_poses(model, poses)
 
     def write(name: str) -> None:
-        writer = StageWriter(name, model, float(fps), checked.shape[1], markers, trails, camera)
+        writer = StageWriter(
+            name, model, float(fps), checked.shape[1], markers, trails, camera, massless_bodies=massless_bodies
+        )
         for frame in checked:
             writer.append(frame)
         writer.finish()

@@ -157,12 +157,12 @@ def test_a_joint_to_what_stands_still_leads_a_kinematic_body(tmp_path):
     hinge = add_joint(stage, UsdPhysics.RevoluteJoint, "hinge", "base", "arm", (1, 0, 0))
     hinge.CreateUpperLimitAttr(30.0)
     hinge.CreateLowerLimitAttr(-30.0)
-    add_joint(stage, UsdPhysics.PrismaticJoint, "slide", "base", "arm", (1, 0, 0))
+    add_joint(stage, UsdPhysics.SphericalJoint, "ball", "base", "arm", (1, 0, 0))
     motor = stage.DefinePrim("/motor", "MjcActuator")
     motor.CreateRelationship("mjc:target").SetTargets([hinge.GetPath()])
     with (
         pytest.warns(sim.USDWarning, match="'/hinge': its body is kinematic, so that its limits and drive have no eff"),
-        pytest.warns(sim.USDWarning, match="'/slide': it joins bodies that no force moves; it has no effect"),
+        pytest.warns(sim.USDWarning, match="'/ball': it joins bodies that no force moves; it has no effect"),
         pytest.warns(sim.USDWarning, match="ignored: actuator '/motor': it acts on '/hinge'; only .* a dynamic body"),
     ):
         model = read(stage)

@@ -12,10 +12,11 @@ from pxr import Sdf, Usd
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.usd.joints.chains import add_chain
+from sim.importers.usd.joints.chains import add_chain, add_inner_links
+from sim.importers.usd.joints.coordinates import Step, coordinates
 from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties, is_kinematic
 from sim.importers.usd.joints.forest import Forest
-from sim.importers.usd.joints.loops import MISFIT, note_misfit
+from sim.importers.usd.joints.loops import note_misfit
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
@@ -50,8 +51,10 @@ def name_links(reader: Reader, trees: Forest) -> None:
         reader.link_in_body[body] = np.concatenate([at, [0.0, 0.0, 0.0, 1.0]])
 
 
-def add_link(reader: Reader, body: Sdf.Path) -> None:
-    """Add the link of a body with its mass properties."""
+def add_links(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> None:
+    """Add the link of a body with its mass properties, after the massless links of a chain that carries it."""
+    if carrier is not None:
+        add_inner_links(reader, body, carrier)
     scene, name = reader.scene, reader.names[body]
     inside = {path: reader.shapes[path] for path in reader.colliders.get(body, ())}
     found = mass_properties(scene, body, inside)
@@ -114,27 +117,26 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
         prim = reader.scene.prim(body)
         kind = "kinematic" if body in reader.scene.kinematic else "free"
         plain = f"{child.removeprefix(reader.prefix)}_{kind}"
-        name, options = _joint_name(reader, prim, plain), _free_properties(reader, body)
+        name, options = reader.joint_name(prim, plain), _free_properties(reader, body)
         reader.add(
             body, reader.builder.add_joint, name, "free", child=child, position=pose[:3], orientation=pose[3:],
             **options,
         )  # fmt: skip
         return [name]
+    if carrier.chain:
+        return add_chain(reader, carrier)
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
     motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), pose)
-    name = _joint_name(reader, prim, carrier.path.name)
-    if carrier.chain:
-        return add_chain(reader, carrier, placement, motion)
+    name = reader.joint_name(prim, carrier.path.name)
     options = dof_properties(reader, prim, carrier)
     if carrier.type != "fixed":
         # A dependent joint is placed as without its coupling: its coordinate follows from the other's.
         begun = kept(prim, "coupling_q0", 1) if kept_text(prim, "follows") else None
-        found = _coordinates(reader, carrier, axis, motion)
+        found = coordinates(reader, carrier, axis, motion)
         options["q0"] = found if begun is None else begun
-        _note_state(reader, prim, carrier, found)
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
     reader.add(
@@ -156,20 +158,18 @@ def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
 
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
     """Add the actuators of all joints, in the order in which they were written."""
-    carriers = carrying_joints(trees)
+    named = named_joints(trees, joint_names)
     found: list[tuple[Actuator, dict[str, Any], Sdf.Path]] = [
-        (actuator, {"joint": name}, path)
-        for path, carrier in carriers.items()
-        for step, name in zip(carrier.steps, joint_names[carrier.child], strict=True)
-        for actuator in actuators(reader, reader.scene.prim(path), step)
+        (actuator, {"joint": name}, step.path)
+        for step, name in named
+        for actuator in actuators(reader, reader.scene.prim(step.path), step)
     ]
+    single = {step.path: (step, name) for step, name in named if not step.freedom}
     dynamic = {
-        path: carrier
-        for path, carrier in carriers.items()
-        if not is_kinematic(reader, reader.scene.prim(path), carrier)
+        path: step for path, (step, _) in single.items() if not is_kinematic(reader, reader.scene.prim(path), step)
     }
     for actuator, joint, path in mujoco_actuators(reader.scene, dynamic):
-        found.append((actuator, {"joint": joint_names[carriers[joint].child][0]}, path))
+        found.append((actuator, {"joint": single[joint][1]}, path))
     found += _further_actuators(reader)
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
@@ -215,9 +215,14 @@ def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], S
     return found
 
 
-def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
-    """Return the parent joints of bodies, by path."""
-    return {carrier.path: carrier for carrier in trees.carriers.values() if carrier is not None}
+def named_joints(trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> list[tuple[Joint, str]]:
+    """Return the joints that carry bodies, those in series one by one, with their names."""
+    return [
+        named
+        for body, carrier in trees.carriers.items()
+        if carrier is not None
+        for named in zip(carrier.steps, joint_names[body], strict=True)
+    ]
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
@@ -226,60 +231,22 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
     undo = np.concatenate([np.zeros(3), turn.inv().as_quat()])
     frame = joint.parent_frame if is_identity(undo) else compose(joint.parent_frame, undo)
     placement, axis = reader.in_link(joint.parent, frame), turn.apply(joint.axis)
+    if joint.reference:
+        placement = Step(joint, placement, axis).referred().placement
     if joint.turned or (joint.parent is None and not reader.stays):
         return placement, axis
     return agreed_pose(prim, "joint_placement", placement), agreed(prim, "axis", axis)
 
 
-def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
-    """Return the name stated in the file, or a plain one."""
-    return reader.unique(kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
-
-
-def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """Return coordinates that put the bodies where the file has them, as closely as the joint allows."""
-    turn = Rotation.from_quat(motion[3:])
-    if joint.type == "revolute":
-        angle = float(turn.as_rotvec() @ axis)
-        rest = (Rotation.from_rotvec(-angle * axis) * turn).magnitude() + float(np.linalg.norm(motion[:3]))
-        # Of the angles that differ by a full turn, the one within the limits.
-        whole = 2.0 * np.pi * np.array([0, 1, -1])
-        inside = [angle + k for k in whole if joint.lower <= angle + k <= joint.upper]
-        q = np.array([inside[0] if inside else angle])
-    elif joint.type == "prismatic":
-        q = np.array([motion[:3] @ axis])
-        rest = float(np.linalg.norm(motion[:3] - q[0] * axis)) + turn.magnitude()
-    else:
-        q, rest = motion[3:], float(np.linalg.norm(motion[:3]))
-    if rest > MISFIT:
-        reader.scene.notes.append(
-            f"prim '{joint.path}': its bodies are {rest:.3g} m or rad away from any pose that the joint allows"
-        )
-    return q
-
-
-def _note_state(reader: Reader, prim: Usd.Prim, joint: Joint, q: np.ndarray) -> None:
-    """Note a PhysX state of a hinge or slide that differs from the poses of its bodies."""
-    label, unit = ("angular", np.radians(1.0)) if joint.type == "revolute" else ("linear", reader.scene.length)
-    value = reader.scene.number(prim, f"state:{label}:physics:position")
-    if value is not None and joint.type in ("revolute", "prismatic"):
-        off = value * unit - q[0]
-        if joint.type == "revolute":
-            off = (off + np.pi) % (2.0 * np.pi) - np.pi
-        if abs(off) > MISFIT:
-            reader.scene.notes.append(
-                f"prim '{joint.path}': its state differs from the poses of its bodies; the poses are used"
-            )
-
-
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
     """Couple dependent joints to the joints that they follow."""
-    carriers = carrying_joints(trees)
-    for path, carrier in carriers.items():
-        found = coupling(reader.scene, carrier, carriers)
+    single = [(joint, name) for joint, name in named_joints(trees, joint_names) if not joint.freedom]
+    joints, names = {joint.path: joint for joint, _ in single}, {joint.path: name for joint, name in single}
+    for path, joint in joints.items():
+        found = coupling(reader.scene, joint, joints)
         if found is not None:
             leader = found.leader
-            other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child][0]
+            other = reader.prefix + leader if isinstance(leader, str) else names[leader]
             if other not in reader.builder.joints:
                 reader.scene.notes.append(
                     f"prim '{path}': its leader, joint '{other}', doesn't exist; it is not coupled"
@@ -287,7 +254,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
                 continue
             load = kept(reader.scene.prim(path), "coupling_break_force", 1)
             reader.add(
-                path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
+                path, reader.builder.add_joint_coupling, names[path], other,
                 ratio=found.ratio, offset=found.offset,
                 softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
                 active=kept_switch(reader.scene.prim(path), "coupling_active"),
@@ -366,7 +333,8 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[st
         label, timestep = part_label(prim), kept(prim, "timestep", 1)
         name = reader.prefix + label if label else reader.names[root]
         joints = [name for body in bodies for name in joint_names[body]]
-        carriers = [trees.carriers[body] or body for body in bodies for _ in joint_names[body]]
+        above = ((body, trees.carriers[body]) for body in bodies)
+        carriers = [each for body, carrier in above for each in (carrier.steps if carrier else (body,))]
         parts.append(
             reader.builder.add_part(
                 name, [reader.builder.joints[joint].child for joint in joints], joints,

@@ -16,7 +16,7 @@ from sim.importers.usd.bodies import (
     add_couplings,
     add_frames,
     add_joint,
-    add_link,
+    add_links,
     add_medium,
     add_parts,
     add_sensors,
@@ -27,6 +27,7 @@ from sim.importers.usd.geometries import add_geometries, enabled_colliders, note
 from sim.importers.usd.joints.forest import forest
 from sim.importers.usd.joints.loops import close_loops
 from sim.importers.usd.joints.reading import read_joints
+from sim.importers.usd.joints.series import in_series
 from sim.importers.usd.layers import readable
 from sim.importers.usd.prims import colliders, seen_from
 from sim.importers.usd.reader import Reader
@@ -119,10 +120,10 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.shapes[path] = [seen_from(scene, body, shape) for shape in found_shapes]
         if body is not None:
             reader.colliders.setdefault(body, []).append(path)
-    trees = forest(scene, read_joints(scene))
+    trees = forest(scene, in_series(scene, read_joints(scene)))
     name_links(reader, trees)
-    for body in trees.carriers:
-        add_link(reader, body)
+    for body, carrier in trees.carriers.items():
+        add_links(reader, body, carrier)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
     add_medium(reader, trees.carriers)
     add_frames(reader)

@@ -41,6 +41,9 @@ def add_usd(
       constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``), and hinges two
       points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of its parent joint.
+    - Hinges and slides between the same two bodies, or slides and a ball, are in series, in the order of the file, with
+      massless links ``<body>/<joint>`` between them. A hinge on the axis of the one before it closes a loop, unless
+      the articulation states ``newton:jointsAddMobility``.
     - A joint with six degrees of freedom becomes the joint that its free axes are, or several in a row with massless
       links between them: slides along x, y and z, then rotations about x, y and z, or a ball joint for three
       rotations without limits or drives. It is ignored if nothing is locked, limited or driven.

@@ -15,7 +15,7 @@ from sim.importers.usd.stage import Scene
 from sim.model.builder import WorldBuilder
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.specs import WORLD
-from sim.usd.annotations import kept
+from sim.usd.annotations import kept, kept_text
 
 ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
@@ -36,6 +36,7 @@ class Reader:
         colliders: paths of the colliders of each body.
         names: names of the links, by body.
         link_in_body: frame of each link in its body [7]: at its parent joint.
+        inner_links: names of the massless links between the joints that carry a body.
         instancers: point instancers whose prototype is drawn.
     """
 
@@ -51,6 +52,7 @@ class Reader:
     colliders: dict[Sdf.Path, list[Sdf.Path]] = field(default_factory=dict)
     names: dict[Sdf.Path, str] = field(default_factory=dict)
     link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
+    inner_links: dict[Sdf.Path, list[str]] = field(default_factory=dict)
     instancers: frozenset[Sdf.Path] = frozenset()
     _link_poses: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
 
@@ -90,6 +92,10 @@ class Reader:
         label = self.prefix + str(path).lstrip("/")
         return label if label not in taken else f"{label}/{name}"
 
+    def joint_name(self, prim: Usd.Prim, plain: str) -> str:
+        """Return the name of a joint that the file states, or a plain one."""
+        return self.unique(kept_text(prim, "joint_name") or plain, prim.GetPath(), self.builder.joints)
+
     def add(self, path: Sdf.Path, call: Any, *arguments: Any, **options: Any) -> Any:
         """Call the builder; its errors then name the file and the prim."""
         try:
@@ -101,9 +107,12 @@ class Reader:
 
 
 def agreed_pose(prim: Usd.Prim, name: str, stated: np.ndarray) -> np.ndarray:
-    """Return the exact stored pose if it still agrees with the stated one; q and -q are one rotation."""
+    """Return the exact stored pose if it still agrees with the stated one."""
     exact = kept(prim, name, 7)
-    if exact is None:
-        return stated
+    return exact if exact is not None and poses_agree(stated, exact) else stated
+
+
+def poses_agree(stated: np.ndarray, exact: np.ndarray) -> bool:
+    """Return whether two poses [7] are the same in single precision; q and -q are one rotation."""
     signed = np.concatenate([stated[:3], stated[3:] * (1.0 if stated[3:] @ exact[3:] >= 0.0 else -1.0)])
-    return exact if np.abs(signed - exact).max() <= 2e-6 * max(1.0, float(np.abs(exact[:3]).max())) else stated
+    return bool(np.abs(signed - exact).max() <= 2e-6 * max(1.0, float(np.abs(exact[:3]).max())))

@@ -81,6 +81,16 @@ class Scene:
             raise self.error(prim, f"{name} is {value!r}; it must be a number")
         return None if value is None else float(value)
 
+    def mujoco_position(self, prim: Usd.Prim, name: str, angular: bool) -> float | None:
+        """Return a coordinate in MuJoCo's schema [rad or m]; in degrees unless the file's scene says otherwise."""
+        value, scenes = self.number(prim, name), self.of(Kind.Scene)
+        angles = self.stated(self.prim(scenes[0].primPath), "mjc:compiler:angle") if scenes else None
+        if value is None:
+            return None
+        if angular:
+            return value if angles == "radian" else float(np.radians(value))
+        return value * self.length
+
     def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
         """Return the targets of a relationship, empty if missing; it counts as read."""
         self.read.add(prim.GetPath().AppendProperty(name))

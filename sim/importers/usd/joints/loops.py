@@ -22,8 +22,7 @@ def close_loops(reader: Reader, trees: Forest) -> None:
     """Turn the joints that close loops into constraints: a ball, a weld, or a hinge as two balls along its axis.
 
     Raises:
-        ImportFileError: naming the joint, for one that slides or has several free axes, and one that stands in series
-            with another.
+        ImportFileError: naming the joint, for one that slides or has several free axes.
     """
     for joint in trees.loops:
         if all(body is None or body in reader.scene.kinematic for body in (joint.parent, joint.child)):
@@ -35,7 +34,6 @@ def close_loops(reader: Reader, trees: Forest) -> None:
                 joint.path, f"is {kind} that closes a loop; only ball, revolute and fixed joints can. "
                 "Make another joint of the loop the one that closes it, by excludeFromArticulation"
             )  # fmt: skip
-        _refuse_series(reader, trees, joint)
         sides = _sides(reader, joint)
         if not _is_as_written(reader, joint, sides):
             note_misfit(reader, joint, compose(inverse(_placed(reader, *sides[0])), _placed(reader, *sides[1])))
@@ -47,28 +45,6 @@ def close_loops(reader: Reader, trees: Forest) -> None:
             _hold(reader, joint, label, sides, np.zeros(3))
         else:
             _hinge(reader, joint, label, sides)
-
-
-def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
-    """Raise ImportFileError for a hinge on two bodies that another hinge or slide joins.
-
-    MuJoCo's converter writes joints in series this way. Two hinges on one axis, as those of a door, don't stand in
-    series.
-    """
-    ends = ((joint.child, joint.parent, joint.child_frame), (joint.parent, joint.child, joint.parent_frame))
-    for body, other, frame in ends if joint.type == "revolute" and joint.in_tree else ():
-        carrier = trees.carriers.get(body) if body is not None else None
-        if carrier is None or carrier.parent != other or carrier.type not in ("revolute", "prismatic"):
-            continue
-        axes = [
-            Rotation.from_quat(pose[3:]).apply(each.axis)
-            for each, pose in ((joint, frame), (carrier, carrier.child_frame))
-        ]
-        if carrier.type == "prismatic" or abs(axes[0] @ axes[1]) < 1.0 - MISFIT:
-            raise reader.scene.error(
-                joint.path, f"joins the same two bodies as '{carrier.path}' about another axis, so that neither could "
-                "move. Joints in series need a body between each two of them"
-            )  # fmt: skip
 
 
 Side = tuple[Sdf.Path | None, np.ndarray]

@@ -31,8 +31,9 @@ class Joint:
         collides: whether its two bodies may collide.
         break_force, break_torque: loads above which a fixed joint or a ball joint breaks [N, N m].
         turned: whether parent and child are swapped with respect to the file.
-        chain: of type "chain", the joints that follow each other from the parent to the child; all in the joint frame.
-        freedom: the degree of freedom that it is in such a chain, such as "rotX".
+        reference: coordinate at which the frames coincide [rad or m].
+        chain: of type "chain", the joints that follow each other from the parent to the child.
+        freedom: the degree of freedom that it is in the chain of a general joint, such as "rotX".
     """
 
     path: Sdf.Path
@@ -51,6 +52,7 @@ class Joint:
     break_force: float = np.inf
     break_torque: float = np.inf
     turned: bool = False
+    reference: float = 0.0
     chain: tuple[Joint, ...] = ()
     freedom: str = ""
 
@@ -75,7 +77,7 @@ class Joint:
         return replace(
             self, parent=parent, child=child, parent_frame=self.child_frame, child_frame=self.parent_frame,
             axis=-self.axis, turned=not self.turned,
-            chain=tuple(replace(step, axis=-step.axis, turned=not step.turned) for step in reversed(self.chain)),
+            chain=tuple(step.turned_round(parent, child) for step in reversed(self.chain)),
         )  # fmt: skip
 
 
@@ -166,7 +168,8 @@ def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
     type = "revolute" if found.type == Kind.RevoluteJoint else "prismatic"
     _note_drives(scene, prim, type)
     _check_limits(scene, found)
-    return _scalar(scene, replace(joint, type=type, axis=axis), found.limit, found.drive)
+    reference = scene.mujoco_position(prim, "mjc:ref", type == "revolute") or 0.0
+    return _scalar(scene, replace(joint, type=type, axis=axis, reference=reference), found.limit, found.drive)
 
 
 def _cone(scene: Scene, found: Any) -> float:

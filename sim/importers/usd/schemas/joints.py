@@ -9,7 +9,7 @@ import numpy as np
 from pxr import Usd
 
 from sim.importers.usd.joints.reading import Joint
-from sim.importers.usd.stage import Kind, Scene
+from sim.importers.usd.stage import Scene
 
 # PhysX' default, which means no limit
 UNBOUNDED_SPEED = 1e6
@@ -95,7 +95,7 @@ def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[
     if "limit_stiffness" not in found:
         found.pop("limit_damping", None)  # a hard limit has no damper
     if "stiffness" in found:
-        found["rest_position"] = _spring_reference(scene, prim, joint)
+        found["rest_position"] = scene.mujoco_position(prim, "mjc:springref", joint.type == "revolute") or 0.0
     return found if joint.type != "fixed" else {}  # none of it can move
 
 
@@ -109,13 +109,3 @@ def _units(scene: Scene, joint: Joint) -> Units:
         return Units(scene.length, scene.length, scene.mass, scene.mass * scene.length)
     moment = scene.mass * scene.length**2
     return Units(float(np.radians(1.0)), 1.0, moment, moment)
-
-
-def _spring_reference(scene: Scene, prim: Usd.Prim, joint: Joint) -> float:
-    """Return the rest position of MuJoCo's spring [rad or m]; in degrees unless the file's scene says otherwise."""
-    value = scene.number(prim, "mjc:springref") or 0.0
-    if joint.type == "prismatic":
-        return value * scene.length
-    scenes = scene.of(Kind.Scene)
-    angle = scene.prim(scenes[0].primPath).GetAttribute("mjc:compiler:angle").Get() if scenes else None
-    return value if angle == "radian" else float(np.radians(value))
