@@ -48,6 +48,21 @@ def test_models_stand_relative_to_frames_of_their_world_and_to_other_models(tmp_
         np.testing.assert_allclose(pose_of(found, name)[:3], expected, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize("first", ["link", "joint"])
+def test_a_joint_with_the_name_of_a_link(tmp_path, first):
+    """As in libsdformat, files before version 1.7 may have one; it gets another name, with a warning."""
+    link = "<link name='a'/><link name='a_joint'/>"
+    joint = (
+        "<joint name='a' type='revolute'><parent>a</parent><child>a_joint</child><axis><xyz>0 1 0</xyz></axis></joint>"
+    )
+    text = "<sdf version='{}'><model name='r'>" + (link + joint if first == "link" else joint + link) + "</model></sdf>"
+    with pytest.warns(sim.SDFWarning, match="joint 'a' is called 'a_joint_', since a link has its name"):
+        old = read(tmp_path, text.format("1.6"))
+    assert old.joint_names[old.link("a_joint")] == "a_joint_"
+    with raises_naming("the name 'a' is taken", error=sim.ImportFileError):
+        read(tmp_path, text.format("1.7"))
+
+
 @pytest.mark.parametrize("stated_by", ["include", "model"])
 def test_a_placement_frame_is_where_the_pose_says(tmp_path, stated_by):
     """The frame f of the model, turned by a quarter and 1 m away, stands unturned at (0, 0, 2)."""

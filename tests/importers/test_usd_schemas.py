@@ -109,6 +109,16 @@ def test_newton_joints(tmp_path):
             assert_allclose(of_joint(model, joint, name), value, rtol=1e-6, err_msg=f"{joint} {name}")
 
 
+def test_efforts_of_urdf_files(tmp_path):
+    """The official converter keeps a joint's effort as in the URDF file, in N m or N; the force of a drive counts."""
+    limit = "custom float urdf:limit:effort = 11"
+    model = load_quietly(tmp_path, HINGE=limit, SLIDE=limit)
+    assert model.effort_limit[[model.qd_slice(joint).start for joint in ("hinge", "slide")]].tolist() == [11, 11]
+    drive = "float drive:angular:physics:stiffness = 1e9\nfloat drive:angular:physics:maxForce = 5e7"
+    driven = load_quietly(tmp_path, HINGE=f"{limit}\n{drive}", HINGE_API="PhysicsDriveAPI:angular")
+    assert_allclose(driven.effort_limit[driven.qd_slice("hinge")], 5e7 * MOMENT)
+
+
 def test_newton_inertia(tmp_path):
     """The whole tensor counts instead of principal moments."""
     text = """float physics:mass = 1000

@@ -171,6 +171,7 @@ class _Reader:
 
     def add(self, model: FlatModel, prefix: str, several: bool) -> Part:
         """Add a model as a part."""
+        self.notes += model.notes
         own = f"{prefix}{model.name}/" if several else prefix
         carrier = {} if model.static else tree_of(model)
         frames = {link: self._frame(model, link, carrier.get(link)) for link in model.links}

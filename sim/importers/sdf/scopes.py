@@ -11,6 +11,7 @@ from sim.errors import ImportFileError
 from sim.importers.meshes import PACKAGE_OPTION
 from sim.importers.sdf.values import TRUE, flag, named, pose, relative_to
 from sim.importers.xmltree import Element, parse_xml
+from sim.model.checks import free_name
 from sim.model.poses import IDENTITY, compose, inverse
 
 ROOT = "__model__"
@@ -59,6 +60,7 @@ class FlatModel:
         frames: poses of all frames, from the world.
         attached: the frame that each joint, frame and model is fixed to, up to a link.
         elements: the model and those nested in it.
+        notes: what to warn of.
     """
 
     element: Element
@@ -70,6 +72,7 @@ class FlatModel:
     frames: dict[str, Placed] = field(default_factory=dict)
     attached: dict[str, str] = field(default_factory=dict)
     elements: list[Element] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _found: dict[str, np.ndarray] = field(default_factory=dict)
 
     def link_of(self, frame: str) -> str | None:
@@ -264,13 +267,14 @@ def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth
             raise element.error(f"the name '{name}' is taken")
         flat.frames[name] = Placed(element, parent, where)
 
+    links = {scope.prefix + named(link) for link in model.all("link")}
     for element in model.children:
         if element.tag == "link":
             name = scope.prefix + named(element)
             add(name, element, scope.full(relative_to(element) or ROOT), pose(element))
             flat.links[name], flat.scopes[name] = element, scope
         elif element.tag == "joint":
-            name = scope.prefix + named(element)
+            name = _free_of(flat, element, scope.prefix + named(element), links)
             child = element.required("child").content
             add(name, element, scope.full(relative_to(element) or child), pose(element))
             flat.joints[name], flat.scopes[name] = element, scope
@@ -297,6 +301,15 @@ def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth
             _fill(flat, nested, inside, library, depth + 1)
             flat.add_pose(name, _placement_frame(nested, placed), inside)
     flat.attached[scope.full(ROOT)] = _canonical(flat, model, scope.prefix)
+
+
+def _free_of(flat: FlatModel, joint: Element, name: str, links: set[str]) -> str:
+    """Return the name of a joint, with "_joint" if a link has it, as libsdformat does for files before version 1.7."""
+    if name not in links or version_of(joint) >= (1, 7):
+        return name
+    other = free_name(f"{name}_joint", flat.frames.keys() | links)
+    flat.notes.append(f"joint '{name}' is called '{other}', since a link has its name")
+    return other
 
 
 def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:

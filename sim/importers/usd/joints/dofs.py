@@ -31,7 +31,7 @@ def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, An
             )
         return {"kinematic": True}
     own = damping_and_friction(reader.scene, prim, joint)
-    properties = own | limits(prim, joint) | springs(reader, prim, joint, own)
+    properties = own | limits(reader.scene, prim, joint) | springs(reader, prim, joint, own)
     found: dict[str, Any] = reader.add(joint.path, in_groups, JOINT_FIELDS, properties)
     return found
 
@@ -41,8 +41,8 @@ def is_kinematic(reader: Reader, prim: Usd.Prim, joint: Joint) -> bool:
     return joint.child in reader.scene.kinematic or kept(prim, "kinematic", 1) is not None
 
 
-def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
-    """Return limits of position, effort and velocity."""
+def limits(scene: Scene, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
+    """Return limits of position, effort and velocity; an effort is that of the drive, or of a converted URDF file."""
     found: dict[str, float] = {}
     if joint.type in SCALAR:
         for name, key, bound in (("lower_limit", "lower", joint.lower), ("upper_limit", "upper", joint.upper)):
@@ -52,6 +52,9 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
         for name in ("twist_limit", "rotation_limit"):
             value = kept(prim, name, 1)
             found[name] = float(value[0]) if value is not None else np.inf
+    effort = scene.number(prim, "urdf:limit:effort")
+    if effort is not None and joint.type in SCALAR:
+        found["effort"] = effort
     if joint.drive is not None and np.isfinite(joint.drive.max_force):
         found["effort"] = joint.drive.max_force
     for name in ("effort", "velocity"):
