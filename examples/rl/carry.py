@@ -47,11 +47,13 @@ class Carried:
     def __str__(self) -> str:
         inside = self.distance < NEAR
         held = inside[::-1].cumprod(axis=0).sum(axis=0)  # last actions with the box at its target
-        time = self.step_dt * (len(inside) - np.median(held[held > 0])) if held.any() else np.nan
-        return (
+        said = (
             f"{int(inside[-1].sum())} of {inside.shape[1]} boxes at their targets, at a median distance of "
-            f"{1e3 * np.median(self.distance[-1]):.1f} mm, from {time:.1f} s on"
+            f"{1e3 * np.median(self.distance[-1]):.1f} mm"
         )
+        if not held.any():
+            return said
+        return f"{said}, from {self.step_dt * (len(inside) - np.median(held[held > 0])):.1f} s on"
 
 
 def starts(task: Task, seed: int) -> VectorEnv:

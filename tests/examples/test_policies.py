@@ -63,6 +63,7 @@ def test_boxes_are_carried_here_and_in_mujoco(tmp_path, monkeypatch, capsys):
     carry.main()
     said = capsys.readouterr().out
     assert said.count("0 of 2 boxes at their targets") == 2
+    assert "nan" not in said
     assert (tmp_path / "carry.gif").is_file()
     monkeypatch.setattr(sys, "argv", ["carry", str(tmp_path / "CartpoleSwingup.pt")])
     with pytest.raises(SystemExit, match=r"CartpoleSwingup.*PickAndPlace"):
