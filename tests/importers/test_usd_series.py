@@ -1,5 +1,6 @@
 """Several joints between the same two bodies of USD files, as MuJoCo's converter and Newton write them."""
 
+import contextlib
 from pathlib import Path
 
 import mujoco
@@ -233,6 +234,26 @@ def test_series_are_read_from_edited_frames(tmp_path):
     before, after = (poses_at(each, q)[0, each.link("arm")] for each in (model, again))
     assert np.abs(before - after).max() > 0.1
     assert_allclose(again.parameters["mass"], model.parameters["mass"])
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        ("/World/Joints/mount", "backswing:joint_placement", [0.0] * 7),
+        ("/World/Joints/z/a", "backswing:joint_placement", [0.0] * 7),
+        ("/World/Joints/z", "backswing:axis", [0.0] * 3),
+        ("/World/Joints/z/a/m", "state:angular:physics:position", 1e30),
+        ("/World/model/arm", "xformOp:translate", (1e300, 0.0, 1e300)),
+    ],
+)
+def test_broken_numbers_are_read_or_refused(tmp_path, path, name, value):
+    (tmp_path / "model.xml").write_text(SCENE.format(BODIES["hinges"]))
+    model = sim.load(tmp_path / "model.xml", dtype="float64")
+    stage = Usd.Stage.Open(str(written(tmp_path, model)))
+    attribute = stage.GetPrimAtPath(path).GetAttribute(name)
+    assert attribute.Set(value)
+    with contextlib.suppress(sim.ImportFileError):
+        quietly(read, stage)
 
 
 def test_series_on_a_moved_stage_and_in_keyframes(tmp_path):

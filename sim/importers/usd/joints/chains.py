@@ -87,7 +87,7 @@ def _as_written(reader: Reader, carrier: Joint) -> list[Step]:
     exact = [
         Step(joint, placement, axis)
         for joint, placement, axis in zip(carrier.chain, placements, axes, strict=True)
-        if placement is not None and axis is not None
+        if placement is not None and axis is not None and placement[3:].any()
     ]
     moved = carrier.turned or (carrier.parent is not None and not is_identity(reader.link_in_body[carrier.parent]))
     if moved or len(exact) < len(carrier.chain):

@@ -16,6 +16,8 @@ from sim.model.poses import IDENTITY, compose
 # Newton's method for joints in series: most steps, and the change of coordinates at which it ends [m, rad]
 MOST_STEPS = 50
 CONVERGED = 1e-14
+# Distances from which it doesn't begin [m]
+LARGEST = 1e12
 
 
 def coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
@@ -87,6 +89,8 @@ def coordinates_in_series(reader: Reader, steps: Sequence[Step], target: np.ndar
     q = [step.origin if (state := _state(reader, step.joint)) is None else np.array([state]) for step in steps]
     for _ in range(MOST_STEPS):
         rest, columns = _linearised(steps, q, target)
+        if not np.abs(np.vstack([rest, *columns])).max() < LARGEST:
+            break
         change = np.linalg.lstsq(np.vstack(columns).T, rest, rcond=1e-9)[0]
         parts = np.split(change, np.cumsum([len(each) for each in columns])[:-1])
         q = [step.changed(value, part) for step, value, part in zip(steps, q, parts, strict=True)]
