@@ -61,6 +61,13 @@ def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> AnyA
     return _on_host(np.empty(shape, dtype=_numpy_type(dtype)), dtype)
 
 
+def zero_rows(shape: Sequence[int], dtype: Any, device: wp.Device) -> AnyArray:
+    """Return an array of zeros, likewise."""
+    if not device.is_cpu:
+        return wp.zeros(tuple(shape), dtype=dtype, device=device)
+    return _on_host(np.zeros(shape, dtype=_numpy_type(dtype)), dtype)
+
+
 def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> AnyArray:
     """Return a copy of numbers on a device, of Warp's scalar type: a Warp array unless the device is a CPU."""
     if not device.is_cpu:

@@ -149,7 +149,7 @@ class Trajectory:
         solved: wp.array | None = None,
         kinematic_qd: wp.array | None = None,
         active: wp.array | None = None,
-        q_low: wp.array | None = None,
+        q_low: AnyArray | None = None,
         broken: wp.array | None = None,
     ):
         self.simulator = simulator
@@ -167,7 +167,7 @@ class Trajectory:
         self.solved = solved
         self.kinematic_qd = kinematic_qd
         self.active = active
-        self.q_low = q_low
+        self._low_rows: AnyArray | None = q_low
         self.broken = broken
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
@@ -220,6 +220,13 @@ class Trajectory:
         return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
 
     @property
+    def q_low(self) -> wp.array | None:
+        """Return low words of positions; few ask for them, so that they become a Warp array only then."""
+        if self._low_rows is not None:
+            self._low_rows = as_warp(self._low_rows)
+        return self._low_rows
+
+    @property
     def time(self) -> np.ndarray:
         """Return the times of the stored states [s], starting at zero."""
         return self.simulator.dt * self.stored_steps
@@ -254,7 +261,9 @@ class Trajectory:
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(records.impulse), as_warp(records.key))
         recorded = ((name, getattr(records, name)) for name in RECORDED)
-        arrays: dict[str, Any] = {name: None if rows is None else as_warp(rows) for name, rows in recorded}
+        arrays: dict[str, Any] = {
+            name: rows if rows is None or name == "q_low" else as_warp(rows) for name, rows in recorded
+        }
         length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
         trajectory = cls(simulator, **arrays, impulses=warm, **length)
         trajectory.parameters = recording.parameters
@@ -264,7 +273,7 @@ class Trajectory:
         """Return the recording of this trajectory, on the arrays that it has."""
         records: Records[AnyArray] = Records(self.q, self.qd)
         for name in RECORDED:
-            setattr(records, name, getattr(self, name))
+            setattr(records, name, self._low_rows if name == "q_low" else getattr(self, name))
         if self.impulses is not None:
             records.impulse, records.key = self.impulses.value, self.impulses.key
         return Recording(self.simulator.engine, records, self.steps, self.checkpoint_interval, self.parameters)

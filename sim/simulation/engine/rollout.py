@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from dataclasses import replace
 from types import FrameType
 
 import numpy as np
@@ -10,7 +9,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import AnyArray, as_warp, new_rows, rows_of
+from sim.arrays.host_memory import AnyArray, as_warp, new_rows, rows_of, zero_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import counted, is_whole
@@ -94,12 +93,12 @@ def run_rollout(
             warn_caller(reports.problems_of(*arrived, "an earlier rollout"))
     rows = -(-steps // interval) + 1
     stages = engine.kept_stages if interval == 1 else 0
-    # Most single steps need no low words: on a CPU they get them after the first that does.
-    if engine.num_low and first.q_low is None and (steps > 1 or not settings.device.is_cpu):
-        first = replace(first, q_low=_no_low_words(engine))
     given = [array for array in state_arrays(first) if array is not None]
     require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
     records = begun_with(first, rows)
+    # Most single steps need no low words: on a CPU they get them after the first that does.
+    if engine.num_low and first.q_low is None and (steps > 1 or not settings.device.is_cpu):
+        records.q_low = zero_rows((rows, settings.num_worlds, engine.num_low), settings.model.scalar, settings.device)
     records.tau, records.control, records.kinematic_qd, records.active = tau, control, kinematic_qd, active
     engine.parameters.spoil_worlds(records.q)
     with paused_tape():
@@ -126,12 +125,6 @@ def run_rollout(
     return recording
 
 
-def _no_low_words(engine: Engine) -> AnyArray:
-    """Return low words of zero."""
-    zeros = np.zeros((engine.settings.num_worlds, engine.num_low))
-    return rows_of(zeros, engine.settings.model.scalar, engine.settings.device)
-
-
 def _low_words_of_a_step(engine: Engine) -> AnyArray | None:
     """Return the low words before and after a step that began without any; None if there are none after it."""
     for shard in engine.reports.forward:
@@ -143,10 +136,10 @@ def _low_words_of_a_step(engine: Engine) -> AnyArray | None:
 
 
 def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
-    """Return the bytes that every step stores besides its state: sensor readings and solved velocities."""
+    """Return the bytes that every step stores besides its state: low words, sensor readings and solved velocities."""
     settings = engine.settings
     numbers = 3 * engine.shards[0].step.num_sensors if settings.contact_sensors else 0
-    numbers += settings.model.nv * keeps_solved
+    numbers += settings.model.nv * keeps_solved + engine.num_low
     return settings.num_worlds * numbers * wp.types.type_size_in_bytes(settings.model.scalar)
 
 
