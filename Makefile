@@ -153,7 +153,7 @@ $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Backswing with its test tools and peers into $(VENV) (some minutes the first time)"
-	$(INSTALL) -e ".[plot,video,learn,view,rosbag,test,peers]"
+	$(INSTALL) -e ".[plot,video,learn,completion,view,rosbag,test,peers]"
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test

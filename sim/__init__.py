@@ -43,6 +43,7 @@ from sim.errors import (
 )
 from sim.importers.formats import ModelBuilder
 from sim.importers.load import load
+from sim.importers.text import load_text
 from sim.model.builder.properties import Activation, DCMotor, Delay, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
@@ -139,6 +140,7 @@ __all__ = [
     "link_velocities",
     "link_wrenches",
     "load",
+    "load_text",
     "mass_matrix",
     "mass_matrix_inverse",
     "mujoco_settings",
