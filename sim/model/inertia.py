@@ -4,7 +4,7 @@ The checks require a mass of all links and a regular mass matrix. Without them a
 NaN in its first step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -14,7 +14,7 @@ from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Mesh, Model
 from warp_kernels.parameters import INDEFINITE, NEGLIGIBLE
-from warp_kernels.types import FREE
+from warp_kernels.types import FREE, HEIGHTFIELD, PLANE
 
 # Rounding of zero in files [kg m^2]; a steel ball of a millimetre has 4e-13.
 NEGLIGIBLE_INERTIA = 1e-16
@@ -40,6 +40,43 @@ def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
     volume = float(whole.volume)
     return volume, np.array(whole.center_mass), np.array(whole.moment_inertia) / volume
+
+
+def solid_properties(type: int, size: np.ndarray, mesh: Mesh | None) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the volume of a shape [m^3], its centre in the shape's frame [3], and inertia about that per unit mass.
+
+    Planes and heightfields have no volume.
+    """
+    if mesh is not None:
+        return mesh_mass_properties(mesh)
+    if type in (PLANE, HEIGHTFIELD):
+        return 0.0, np.zeros(3), np.zeros((3, 3))
+    volume, moments = solid_mass_properties(type, size)
+    return volume, np.zeros(3), np.diag(moments)
+
+
+def joined_solids(
+    solids: Iterable[tuple[tuple[float, np.ndarray, np.ndarray], np.ndarray]],
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the volume of several solids together [m^3], their centre [3], and inertia about that at unit density.
+
+    Args:
+        solids: properties of each, as of :func:`solid_properties`, and its pose [7].
+    """
+    volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
+    for (part, centre, gyration), pose in solids:
+        turn = Rotation.from_quat(pose[3:]).as_matrix()
+        at = pose[:3] + turn @ centre
+        volume += part
+        moment += part * at
+        second += part * (turn @ gyration @ turn.T + _about_origin(at))
+    middle = moment / volume if volume else np.zeros(3)
+    return volume, middle, second - volume * _about_origin(middle)
+
+
+def _about_origin(r: np.ndarray) -> np.ndarray:
+    """Return the inertia about the origin of a unit mass at a point [3, 3]."""
+    return np.asarray(r @ r * np.eye(3) - np.outer(r, r))
 
 
 def principal_moments(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:

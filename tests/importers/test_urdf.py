@@ -452,3 +452,23 @@ def test_colours_above_one_are_cut(tmp_path):
 <material name="m"><color rgba="255 255 0 1"/></material></visual></link></robot>""")
     (geometry,) = sim.load(path).geometries
     assert geometry.rgba == (1.0, 1.0, 0.0, 1.0)
+
+
+def test_a_density_gives_the_mass_of_the_colliders(tmp_path):
+    """Two boxes that make one of 0.2 x 0.2 x 0.4 m, beside a cylinder on its side."""
+    half = '<collision><origin xyz="0 0 {z}"/><geometry><box size="0.2 0.2 0.2"/></geometry></collision>'
+    rod = (
+        '<collision><origin xyz="1 0 0" rpy="1.5707963267948966 0 0"/>'
+        '<geometry><cylinder radius="0.1" length="0.3"/></geometry></collision>'
+    )
+    inertial = '<inertial><density value="500"/></inertial>'
+    path = tmp_path / "solid.urdf"
+    for shapes, mass, com, moments in (
+        (half.format(z=0.4) + half.format(z=0.6), 8.0, (0, 0, 0.5), [8.0 / 12 * each for each in (0.2, 0.2, 0.08)]),
+        (rod, 1.5 * np.pi, (1, 0, 0), [1.5 * np.pi * each for each in (0.01, 0.005, 0.01)]),
+    ):
+        path.write_text(f'<robot name="r"><link name="b">{inertial}{shapes}</link></robot>')
+        model = sim.load(path, floating_base=True, dtype="float64")
+        assert model.parameters["mass"][0] == pytest.approx(mass)
+        np.testing.assert_allclose(model.parameters["com"][0], com, atol=1e-12)
+        np.testing.assert_allclose(model.parameters["inertia"][0], np.diag(moments), atol=1e-12)

@@ -20,6 +20,7 @@ from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
+from sim.model.inertia import joined_solids, solid_properties
 from sim.model.model import Part
 from sim.model.poses import compose
 from sim.model.spec_checks import is_physical, pose
@@ -69,7 +70,8 @@ def add_urdf(
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
     - Limits, efforts and velocities of 1e30 or more are treated as absent.
     - A link without ``<inertial>``, or whose mass and inertia are zero, has no mass; a warning names moving links
-      without any mass. Of several ``<inertial>`` the first is used, as in ROS; without ``<inertia>`` the mass is a
+      without any mass. With ``<density>`` in place of ``<mass>``, as in Isaac Gym's files, they are those of the
+      colliders. Of several ``<inertial>`` the first is used, as in ROS; without ``<inertia>`` the mass is a
       point. Warnings name both.
     - A parent "world" that the file doesn't have as a link is the world.
     - An unphysical inertia is kept with a warning, since many published robots have one; it is an error if the moving
@@ -130,12 +132,13 @@ def add_urdf(
             raise not_a_robot(robot)
         tree = read_tree(robot)
         label = name or robot.attributes.get("name") or file.stem
-        reader = _Reader(builder, robot, tree, label, "" if name is None else f"{name}/", base, floating_base, mimic)
+        meshes = MeshLibrary(file.resolve().parent, folders_in(package_dirs))
+        prefix = "" if name is None else f"{name}/"
+        reader = _Reader(builder, robot, tree, label, prefix, base, floating_base, mimic, meshes)
         links = [reader.link(link) for link in tree.links]
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
         reader.mimics()
-        meshes = MeshLibrary(file.resolve().parent, folders_in(package_dirs))
-        reader.geometries(meshes, visual, collision, friction, restitution, threshold, triangles)
+        reader.geometries(visual, collision, friction, restitution, threshold, triangles)
         if not self_collision:
             builder.exclude_group(links)
         part = builder.add_part(label, links, joints)
@@ -155,6 +158,7 @@ class _Reader:
     base: np.ndarray
     floating_base: bool
     mimic: str
+    meshes: MeshLibrary
     notes: list[str] = field(default_factory=list)
     unphysical: list[str] = field(default_factory=list)
     unlimited: list[str] = field(default_factory=list)
@@ -256,7 +260,6 @@ class _Reader:
 
     def geometries(
         self,
-        meshes: MeshLibrary,
         visual: bool,
         collision: bool,
         friction: float,
@@ -271,12 +274,12 @@ class _Reader:
             visuals = element.all("visual") if visual else []
             number = 0
             for item in visuals:
-                for shape in visual_shapes(item, meshes, colours):
+                for shape in visual_shapes(item, self.meshes, colours):
                     with item.located(f"geometry '{name}/visual_{number}'"):
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
             for number, item in enumerate(element.all("collision") if collision else []):
-                found = collision_shapes(item, meshes, threshold, triangles and link in self.welded)
+                found = collision_shapes(item, self.meshes, threshold, triangles and link in self.welded)
                 if not found:
                     self.notes.append(f"ignored: collision {number} of link '{name}', which has no volume")
                 whole = f"{name}/collision_{number}"
@@ -371,6 +374,9 @@ class _Reader:
                 f"link '{name}' has {len(found)} <inertial> elements; as in ROS the first is used, in line "
                 f"{inertial.line}"
             )
+        density = inertial.optional("density")
+        if density is not None and inertial.optional("mass") is None:
+            return self._solid(link, density.number("value"))
         mass = inertial.required("mass").number("value")
         com, quaternion = origin(inertial)
         element = inertial.optional("inertia")
@@ -381,6 +387,18 @@ class _Reader:
         xy, xz, yz = (element.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
         axes = Rotation.from_quat(quaternion).as_matrix()
         return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
+
+    def _solid(self, link: Element, density: float) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the same of colliders of a density [kg/m^3], as Isaac Gym has it; meshes as their convex hulls."""
+        shapes = [shape for item in link.all("collision") for shape in collision_shapes(item, self.meshes, None, False)]
+        volume, com, inertia = joined_solids(
+            (
+                solid_properties(shape.type, np.array(shape.size), shape.mesh),
+                np.concatenate([shape.position, shape.orientation]),
+            )
+            for shape in shapes
+        )
+        return density * volume, com, density * inertia
 
     def _massless_links(self) -> list[str]:
         """Return massless links with a moving joint, or none, that carry nothing with mass."""

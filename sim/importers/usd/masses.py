@@ -10,10 +10,9 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.prims import Shape
 from sim.importers.usd.stage import Scene
-from sim.model.inertia import mesh_mass_properties, solid_mass_properties
+from sim.model.inertia import joined_solids, solid_properties
 from sim.usd.annotations import agreed, kept
 from sim.usd.physics import NO_MASS
-from warp_kernels import types as codes
 
 # UsdPhysics expresses a reflection as one along all axes, and a body's pose here as one along the first: the frames of
 # a mirrored body differ by half a turn.
@@ -117,16 +116,15 @@ def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPh
 
     ``frame`` [3, 3] rotates the frame of its body to that of UsdPhysics.
     """
-    volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
-    for shape in shapes:
-        part, centre, gyration = _solid(shape)
-        turn = frame @ Rotation.from_quat(shape.pose[3:]).as_matrix()
-        centre_of_mass = frame @ shape.pose[:3] + turn @ centre
-        volume += part
-        moment += part * centre_of_mass
-        second += part * (turn @ gyration @ turn.T + _about_origin(centre_of_mass))
-    centre = moment / volume if volume else np.zeros(3)
-    central = second - volume * _about_origin(centre)
+    turn = Rotation.from_matrix(frame)
+    solids = (
+        (
+            solid_properties(shape.type, shape.size, shape.mesh),
+            np.concatenate([frame @ shape.pose[:3], (turn * Rotation.from_quat(shape.pose[3:])).as_quat()]),
+        )
+        for shape in shapes
+    )
+    volume, centre, central = joined_solids(solids)
     information = UsdPhysics.RigidBodyAPI.MassInformation()
     information.volume = volume / length**3
     information.centerOfMass = Gf.Vec3f(0.0)
@@ -134,18 +132,3 @@ def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPh
     information.localRot = Gf.Quatf(1.0)
     information.inertia = Gf.Matrix3f(*(central / length**5).ravel().tolist())
     return information
-
-
-def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return volume, centre in the shape's frame, and inertia per unit mass about it; zero for a plane or terrain."""
-    if shape.mesh is not None:
-        return mesh_mass_properties(shape.mesh)
-    if shape.type in (codes.PLANE, codes.HEIGHTFIELD):
-        return 0.0, np.zeros(3), np.zeros((3, 3))
-    volume, moments = solid_mass_properties(shape.type, shape.size)
-    return volume, np.zeros(3), np.diag(moments)
-
-
-def _about_origin(r: np.ndarray) -> np.ndarray:
-    """Return the inertia about the origin of a unit mass at a point [3, 3]."""
-    return r @ r * np.eye(3) - np.outer(r, r)
