@@ -292,13 +292,6 @@ NOTES = {
         {"before": '<option><flag filterparent="disable"/></option>'},
         "filterparent",
     ),
-    "inactive": (
-        {
-            "after": '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
-            '<equality><tendon name="e" tendon1="t" active="false"/></equality>'
-        },
-        r"ignored: equality 'e' .*not active",
-    ),
     "curved coupling": (
         {"after": '<equality><joint joint1="j" joint2="k" polycoef="0 1 2 0 0"/></equality>'},
         "polynomial",
