@@ -253,3 +253,11 @@ def test_a_flat_mesh_does_not_collide(tmp_path):
     with pytest.warns(sim.SDFWarning, match="ignored: collision 'body/plate', whose mesh is flat"):
         found = read(tmp_path, model(f"<link name='body'><collision name='plate'>{shape}</collision></link>"))
     assert found.num_geometries == 0
+
+
+def test_a_visual_without_geometry_is_ignored(tmp_path):
+    path = tmp_path / "bare.sdf"
+    path.write_text("""<sdf version="1.6"><model name="m"><link name="base"><inertial><mass>1</mass></inertial>
+<visual name="v"/></link></model></sdf>""")
+    with pytest.warns(sim.SDFWarning, match="'base/v'"):
+        assert len(sim.load(path).geometries) == 0

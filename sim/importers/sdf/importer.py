@@ -224,6 +224,9 @@ class _Reader:
         for tag, items in (("visual", visuals), ("collision", element.all("collision") if self.collision else [])):
             for item in items:
                 label = f"{name}/{item.attributes.get('name') or tag}"
+                if tag == "visual" and item.optional("geometry") is None:
+                    self.notes.append(f"ignored: visual '{label}', which has no <geometry>")
+                    continue
                 try:
                     found = list(shapes(item, meshes, self.threshold, triangles))
                 except FlatMeshError:
