@@ -219,7 +219,9 @@ TWO = "<link name='a'/><link name='b'/>"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (model(TWO + JOINT.format("screw", "a", "b", "")), r"joint 'j' \(line 1\): a screw joint is not supported"),
+        (model(TWO + JOINT.format("gearbox", "a", "b", "")), r"joint 'j' \(line 1\): a gearbox joint is not supported"),
+        (model(TWO + JOINT.format("screw", "a", "b", "<thread_pitch>1</thread_pitch>")), "<screw_thread_pitch>"),
+        (model(TWO + JOINT.format("universal", "a", "b", "")), "<axis2>"),
         (model(TWO + JOINT.format("fixed", "a", "x", "")), "its child 'x' .*model 'r'"),
         (model(TWO + JOINT.format("ball", "a", "world", "")), "its child is the world"),
         (model(TWO + JOINT.format("fixed", "b", "b", "")), "loop"),
@@ -261,3 +263,33 @@ def test_a_visual_without_geometry_is_ignored(tmp_path):
 <visual name="v"/></link></model></sdf>""")
     with pytest.warns(sim.SDFWarning, match="'base/v'"):
         assert len(sim.load(path).geometries) == 0
+
+
+BODY = """<link name="b"><inertial><mass>2</mass><inertia><ixx>0.03</ixx><iyy>0.03</iyy><izz>0.03</izz></inertia></inertial>
+</link><joint name="j" type="{type}"><parent>world</parent><child>b</child>{inside}</joint>"""
+
+
+def test_a_universal_joint_turns_about_its_first_axis_then_its_second(tmp_path):
+    axes = """<axis><xyz>0 0 1</xyz><limit><lower>-1</lower><upper>2</upper></limit></axis>
+<axis2><xyz>0 1 0</xyz><dynamics><damping>0.5</damping></dynamics></axis2>"""
+    for type in ("universal", "revolute2"):
+        found = read(tmp_path, model(BODY.format(type=type, inside=axes)))
+        assert found.joint_names == ("j", "j/axis2")
+        assert found.parameters["upper_limit"].tolist() == [2.0, np.inf]
+        assert found.parameters["damping"].tolist() == [0.0, 0.5]
+        pose = sim.forward_kinematics(found, np.array([[0.3, 0.7]])).numpy()[0, found.link("b")]
+        wanted = Rotation.from_euler("ZY", [0.3, 0.7])
+        np.testing.assert_allclose(Rotation.from_quat(pose[3:]).as_matrix(), wanted.as_matrix(), atol=1e-12)
+
+
+def test_a_screw_falls_slowly(tmp_path):
+    """Upright, 5 cm a turn: (m k^2 + I) times the angular acceleration is -m g k."""
+    inside = "<axis><xyz>0 0 1</xyz></axis><screw_thread_pitch>0.05</screw_thread_pitch>"
+    found = read(tmp_path, model(BODY.format(type="screw", inside=inside)))
+    k, dt, steps = 0.05 / (2.0 * np.pi), 1e-3, 500
+    simulator = sim.Simulator(found, dt=dt, device="cpu", contact=sim.HardContact())
+    last = simulator.rollout(simulator.initial_state(), steps=steps).final_state
+    rate = 2.0 * found.parameters["gravity"][2] * k / (2.0 * k**2 + 0.03) * dt * steps
+    np.testing.assert_allclose(last.qd.numpy()[0], [rate, k * rate], rtol=1e-6)
+    angle, height = last.q.numpy()[0]
+    assert height == pytest.approx(k * angle, abs=1e-9)

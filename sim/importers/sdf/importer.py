@@ -19,7 +19,7 @@ from sim.errors import ImportFileError, SDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.geometry import ALL_BITS, bitmask, shapes
-from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
+from sim.importers.sdf.joints import JointFrame, joint_properties, screw_ratio, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
 from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
@@ -36,6 +36,8 @@ from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 
 EARTH = (0.0, 0.0, -9.81)
+# Types of the second joints of those with two degrees of freedom, and labels in their names.
+SECOND = {"universal": ("revolute", "axis2"), "screw": ("prismatic", "thread")}
 # Tolerance along chains of frames: a joint within this distance of its link is at the link [m].
 ROUNDING = 1e-12
 # Gravity of a world without one, by SDF's specification
@@ -68,7 +70,8 @@ def add_sdf(
       Poses follow ``relative_to``, ``attached_to`` and ``degrees``. The frame of a link is that of SDF, moved to the
       origin of its parent joint; if that moves it, the frame "<link>/origin" is SDF's.
     - Joints: revolute, continuous, prismatic, ball and fixed, with limits, damping, friction, springs and ``<mimic>``.
-      Others, and joints that close loops, are errors.
+      A universal joint (or "revolute2") becomes two hinges, and a screw a hinge and a slide that are coupled, with a
+      massless link between them. Others, and joints that close loops, are errors.
     - A link without ``<inertial>`` has SDF's default: a mass of 1 kg and its inertia.
     - Flat meshes that should collide are ignored with a warning.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
@@ -178,17 +181,22 @@ class _Reader:
         names = {link: f"{own}{link}" if own + link != WORLD else f"{model.name}/{link}" for link in model.links}
         for link, element in model.links.items():
             self._link(model, link, element, names[link], frames[link])
-        joints = [self._joint(model, link, names, frames, carrier.get(link), own) for link in model.links]
+        joints: list[str] = []
+        links = list(names.values())
+        for link in model.links:
+            between, added = self._joints(model, link, names, frames, carrier.get(link), own)
+            links += between
+            joints += added
         for joint in carrier.values():
             self._mimic(model, joint, own)
         self._frames(model, own, names, frames)
         if not flag(model.element, "self_collide"):
-            self.builder.exclude_group(list(names.values()))
+            self.builder.exclude_group(links)
         for element in model.elements:
             count_unread(element, self.ignored)
             if flag(element, "self_collide") != flag(model.element, "self_collide"):
                 self.notes.append(f"model '{named(element)}': whether it collides with itself is as for '{model.name}'")
-        return self.builder.add_part(own.rstrip("/") or model.name, list(names.values()), joints)
+        return self.builder.add_part(own.rstrip("/") or model.name, links, joints)
 
     def _frame(self, model: FlatModel, link: str, joint: JointFrame | None) -> np.ndarray:
         """Return the pose of a link's frame in the world [7]: at its joint, with SDF's orientation."""
@@ -268,7 +276,7 @@ class _Reader:
         bits = bitmask(collision)
         return (ALL_BITS, -1) if bits is None else (bits, bits)
 
-    def _joint(
+    def _joints(
         self,
         model: FlatModel,
         link: str,
@@ -276,8 +284,14 @@ class _Reader:
         frames: dict[str, np.ndarray],
         joint: JointFrame | None,
         own: str,
-    ) -> str:
-        """Add the parent joint of a link: from the file, or one to the world."""
+    ) -> tuple[list[str], list[str]]:
+        """Add the parent joint of a link: from the file, or one to the world.
+
+        One with two degrees of freedom becomes two, with a massless link between them.
+
+        Returns:
+            Names of the links between, and of the joints.
+        """
         if joint is None:
             type = "fixed" if model.static else "free"
             label = f"{names[link]}_{type}"
@@ -285,17 +299,46 @@ class _Reader:
                 label += "_base"
             with model.links[link].located(f"joint '{label}'"):
                 where = frames[link]
-                return self.builder.add_joint(label, type, child=names[link], position=where[:3], orientation=where[3:])
+                self.builder.add_joint(label, type, child=names[link], position=where[:3], orientation=where[3:])
+            return [], [label]
         parent = WORLD if joint.parent == WORLD else names[joint.parent]
         above = IDENTITY if joint.parent == WORLD else frames[joint.parent]
         where = compose(inverse(above), frames[link])
         with joint.element.located(f"joint '{own}{joint.name}'"):
             properties = joint_properties(model, joint, frames[link], self.base)
             count_unread(joint.element, self.ignored)
-            return self.builder.add_joint(
-                own + joint.name, joint.type, parent=parent, child=names[link], position=where[:3],
-                orientation=where[3:], **properties,  # type: ignore[arg-type]
+            name, two, between = own + joint.name, joint.type in SECOND, list[str]()
+            if two:
+                between.append(self.builder.add_link(free_name(f"{names[link]}/{joint.name}", self.builder.links)))
+            self.builder.add_joint(
+                name, "revolute" if two else joint.type, parent=parent, child=between[0] if two else names[link],
+                position=where[:3], orientation=where[3:], **properties,  # type: ignore[arg-type]
             )  # fmt: skip
+            return between, [
+                name,
+                *([self._second_joint(model, link, names, frames, joint, between[0], own)] if two else []),
+            ]
+
+    def _second_joint(
+        self,
+        model: FlatModel,
+        link: str,
+        names: dict[str, str],
+        frames: dict[str, np.ndarray],
+        joint: JointFrame,
+        between: str,
+        own: str,
+    ) -> str:
+        """Add the second axis of a universal joint, or the slide of a screw, coupled to its rotation."""
+        type, label = SECOND[joint.type]
+        name = free_name(f"{own}{joint.name}/{label}", self.builder.joints)
+        if joint.type == "screw":
+            axis = joint_properties(model, joint, frames[link], self.base)["axis"]
+            self.builder.add_joint(name, type, parent=between, child=names[link], axis=axis)  # type: ignore[arg-type]
+            self.builder.add_joint_coupling(name, own + joint.name, ratio=screw_ratio(joint))
+            return name
+        properties = joint_properties(model, joint, frames[link], self.base, "axis2")
+        return self.builder.add_joint(name, type, parent=between, child=names[link], **properties)  # type: ignore[arg-type]
 
     def _mimic(self, model: FlatModel, joint: JointFrame, own: str) -> None:
         axis = joint.element.optional("axis")

@@ -17,6 +17,9 @@ TYPES = {
     "prismatic": "prismatic",
     "ball": "spherical",
     "fixed": "fixed",
+    "universal": "universal",
+    "revolute2": "universal",
+    "screw": "screw",
 }
 # SDF's limits by default
 UNLIMITED = 1e16
@@ -72,7 +75,23 @@ def _end(model: FlatModel, element: Element, scope: Scope, tag: str) -> str:
     return link
 
 
-def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, base: np.ndarray) -> dict[str, object]:
+def screw_ratio(joint: JointFrame) -> float:
+    """Return the displacement of a screw per angle of its rotation [m/rad].
+
+    Raises:
+        ImportFileError: for a screw without a pitch, or with the older one, which programs take for different things.
+    """
+    pitch = joint.element.optional("screw_thread_pitch")
+    if pitch is None:
+        raise joint.element.error(
+            "a screw joint needs <screw_thread_pitch>, in metres a turn; <thread_pitch> is ambiguous"
+        )
+    return number(joint.element, "screw_thread_pitch", 0.0) / (2.0 * np.pi)
+
+
+def joint_properties(
+    model: FlatModel, joint: JointFrame, frame: np.ndarray, base: np.ndarray, tag: str = "axis"
+) -> dict[str, object]:
     """Return the axis, limits, spring and dry friction of a joint, as arguments of :meth:`sim.ModelBuilder.add_joint`.
 
     Args:
@@ -80,13 +99,14 @@ def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, bas
         joint: the joint.
         frame: pose of its child link in the world [7].
         base: the pose of the file's world.
+        tag: "axis", or "axis2" of a joint with two.
     """
     element = joint.element
     if joint.type in ("fixed", "spherical"):
         return {}
-    axis = element.optional("axis")
+    axis = element.optional(tag)
     if axis is None:
-        raise element.error(f"a {joint.type} joint needs an <axis>")
+        raise element.error(f"a {joint.type} joint needs an <{tag}>")
     limit, dynamics = axis.optional("limit"), axis.optional("dynamics")
     properties: dict[str, object] = {"axis": _axis(model, joint, axis, frame, base)}
     effort, velocity = (bound(limit, key, np.inf, UNLIMITED) for key in ("effort", "velocity"))

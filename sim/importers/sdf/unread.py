@@ -12,8 +12,9 @@ READ = {
     "link": {"inertial", "collision", "visual", "pose", "gravity"},
     "inertial": {"pose", "mass", "inertia"},
     "inertia": {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"},
-    "joint": {"parent", "child", "axis", "pose"},
+    "joint": {"parent", "child", "axis", "axis2", "pose", "screw_thread_pitch"},
     "axis": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame"},
+    "axis2": {"xyz", "limit", "dynamics", "use_parent_model_frame"},
     "limit": {"lower", "upper", "effort", "velocity"},
     "dynamics": {"damping", "friction", "spring_stiffness", "spring_reference"},
     "mimic": {"multiplier", "offset", "reference"},
@@ -28,7 +29,7 @@ READ = {
 }
 # Elements that are counted with their content
 INSIDE = {
-    "include", "inertial", "inertia", "axis", "limit", "dynamics", "mimic", "surface", "friction", "ode", "contact",
+    "include", "inertial", "inertia", "axis", "axis2", "limit", "dynamics", "mimic", "surface", "friction", "ode", "contact",
     "bounce",
 }  # fmt: skip
 # Values without effect
