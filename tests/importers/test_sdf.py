@@ -292,4 +292,4 @@ def test_a_screw_falls_slowly(tmp_path):
     rate = 2.0 * found.parameters["gravity"][2] * k / (2.0 * k**2 + 0.03) * dt * steps
     np.testing.assert_allclose(last.qd.numpy()[0], [rate, k * rate], rtol=1e-6)
     angle, height = last.q.numpy()[0]
-    assert height == pytest.approx(k * angle, abs=1e-9)
+    assert height == pytest.approx(k * angle, rel=1e-4)

@@ -314,10 +314,8 @@ class _Reader:
                 name, "revolute" if two else joint.type, parent=parent, child=between[0] if two else names[link],
                 position=where[:3], orientation=where[3:], **properties,  # type: ignore[arg-type]
             )  # fmt: skip
-            return between, [
-                name,
-                *([self._second_joint(model, link, names, frames, joint, between[0], own)] if two else []),
-            ]
+            second = [self._second_joint(model, link, names, frames, joint, carrier, own) for carrier in between]
+            return between, [name, *second]
 
     def _second_joint(
         self,

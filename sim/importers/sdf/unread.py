@@ -29,8 +29,8 @@ READ = {
 }
 # Elements that are counted with their content
 INSIDE = {
-    "include", "inertial", "inertia", "axis", "axis2", "limit", "dynamics", "mimic", "surface", "friction", "ode", "contact",
-    "bounce",
+    "include", "inertial", "inertia", "axis", "axis2", "limit", "dynamics", "mimic", "surface", "friction", "ode",
+    "contact", "bounce",
 }  # fmt: skip
 # Values without effect
 PLAIN = {
