@@ -94,10 +94,13 @@ def run_rollout(
     rows = -(-steps // interval) + 1
     stages = engine.kept_stages if interval == 1 else 0
     given = [array for array in state_arrays(first) if array is not None]
+    # Most single steps need no low words: on a CPU they get them after the first that does.
+    begins_without = engine.num_low and first.q_low is None and (steps > 1 or not settings.device.is_cpu)
+    if begins_without:
+        given += [shard.step.kinematics.q_low for shard in engine.shards]
     require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
     records = begun_with(first, rows)
-    # Most single steps need no low words: on a CPU they get them after the first that does.
-    if engine.num_low and first.q_low is None and (steps > 1 or not settings.device.is_cpu):
+    if begins_without:
         records.q_low = zero_rows((rows, settings.num_worlds, engine.num_low), settings.model.scalar, settings.device)
     records.tau, records.control, records.kinematic_qd, records.active = tau, control, kinematic_qd, active
     engine.parameters.spoil_worlds(records.q)
@@ -136,10 +139,10 @@ def _low_words_of_a_step(engine: Engine) -> AnyArray | None:
 
 
 def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
-    """Return the bytes that every step stores besides its state: low words, sensor readings and solved velocities."""
+    """Return the bytes that every step stores besides its state: sensor readings and solved velocities."""
     settings = engine.settings
     numbers = 3 * engine.shards[0].step.num_sensors if settings.contact_sensors else 0
-    numbers += settings.model.nv * keeps_solved + engine.num_low
+    numbers += settings.model.nv * keeps_solved
     return settings.num_worlds * numbers * wp.types.type_size_in_bytes(settings.model.scalar)
 
 
