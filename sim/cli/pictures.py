@@ -45,17 +45,22 @@ def world_poses(model: Model, q: np.ndarray) -> np.ndarray:
     return poses.reshape(frames, worlds, model.num_links, 7)
 
 
+def check_camera(given: argparse.Namespace, model: Model) -> None:
+    """Raise UsageError if the model doesn't have the camera --camera."""
+    known = [camera.name for camera in model.cameras]
+    if given.camera is not None and given.camera not in known:
+        raise UsageError(
+            f"no camera '{given.camera}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}"
+        )
+
+
 def through_camera(given: argparse.Namespace, model: Model, poses: np.ndarray) -> Iterator[np.ndarray]:
     """Draw pictures of link poses [frames, num_links, 7], seen by the camera --camera of the model.
 
     Raises:
         UsageError: for an unknown camera.
     """
-    known = [camera.name for camera in model.cameras]
-    if given.camera not in known:
-        raise UsageError(
-            f"no camera '{given.camera}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}"
-        )
+    check_camera(given, model)
     renderer = Renderer(
         model, width=given.width, height=given.height, camera=view_of(model, given.camera, poses[0]),
         device=given.device, offsets=np.zeros((1, 3)), occlusion=given.occlusion,

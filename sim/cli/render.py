@@ -21,6 +21,7 @@ from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import (
     READABLE_USD,
+    check_camera,
     draw_motion,
     every,
     frame_rate,
@@ -117,6 +118,7 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
         )
     model, notes = read_file(given, "float32")
     say(notes)
+    check_camera(given, model)
     if suffix == ".png" and (given.steps, given.seconds) == (None, None):
         q = np.tile(start(model, given.keyframe)[0], (1, given.worlds, 1))
         write_png(given.out, next(_frames(given, model, q)))

@@ -98,12 +98,19 @@ def _of_policy(given: argparse.Namespace) -> Motion:
     from sim.learn.learner import group
 
     check_worlds(given)
-    if (given.dt, given.law, given.keyframe, given.noise, given.ground) != (None, None, None, 0.0, None):
-        raise UsageError("--dt, --law, --keyframe, --noise and --ground apply to files; the policy's task has its own")
+    of_files = {
+        "--dt": given.dt is not None, "--law": given.law is not None, "--keyframe": given.keyframe is not None,
+        "--noise": given.noise != 0.0, "--ground": given.ground is not None, "--floating-base": given.floating_base,
+        "--base-height": given.base_height is not None, "--package-dir": bool(given.package_dir),
+    }  # fmt: skip
+    wrong = [option for option, stated in of_files.items() if stated]
+    if wrong:
+        raise UsageError(f"{', '.join(wrong)} can't be combined with --policy, whose task has its own model")
     policy, name, options = load_policy(given.policy)
     task = load_task(name, **options)
     env = VectorEnv(task, given.worlds, device=given.device, seed=given.seed)
     steps, model = number_of_steps(given, env.step_dt), env.simulator.model
+    frames_per_second(given.fps, FPS, env.step_dt)  # complains before the simulation
     observation, _ = env.reset()
     policy = policy.to(env.device)
     q, qd, actions = [env.state.q], [env.state.qd], []

@@ -1,6 +1,7 @@
 """Models from text: the contents of a file from a program, a network or an archive."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from sim.importers.load import load
 from sim.model.checks import require_type
 from sim.model.model import Model
 
+LEVELS = 2  # folders above that relative paths may lead through
 STEM = "text"  # name of the temporary file, which messages have
 BINARY_USD = {b"PXR-USDC": ".usdc", b"PK": ".usdz"}  # suffixes by the first bytes
 
@@ -73,24 +75,42 @@ def text_file(
         >>> len(scene.geometries)
         1
     """
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ModelError(f"load_text: format is {format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     contents = text.read() if hasattr(text, "read") else text
     require_type("text", contents, (str, bytes), "the contents of a file, or a file object")
-    data = contents.encode() if isinstance(contents, str) else contents
-    entries = [] if folder is None else _entries(Path(folder))
+    data = _encoded(contents) if isinstance(contents, str) else contents
     with tempfile.TemporaryDirectory() as made:
-        for entry in entries:
-            (Path(made) / entry.name).symlink_to(entry.absolute(), target_is_directory=entry.is_dir())
-        path = _unused(Path(made), _suffix(format, data))
+        home = Path(made) if folder is None else _mirrored(Path(made), folder)
+        path = _unused(home, _suffix(format, data))
         path.write_bytes(data)
         yield path
 
 
-def _entries(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+def _encoded(text: str) -> bytes:
+    """Return a text as UTF-8; the encoding that an XML declaration states was that of the file."""
+    try:
+        return re.sub(r"^(\s*<\?xml[^>]*?)\s+encoding\s*=\s*([\"'])[^\"']*\2", r"\1", text, count=1).encode()
+    except UnicodeError as error:
+        raise ModelError(f"load_text: the text can't be encoded as UTF-8: {error}") from None
+
+
+def _mirrored(made: Path, folder: str | os.PathLike[str]) -> Path:
+    """Return a folder with links to the entries of another one, and above it those of the folders above, for ``..``."""
+    require_type("folder", folder, (str, os.PathLike), "the path of a folder")
+    real = Path(folder).resolve()
+    if not real.is_dir():
         raise ModelError(f"load_text: folder {folder} doesn't exist")
-    return list(folder.iterdir())
+    chain = [real, *real.parents[:LEVELS]][::-1]
+    here = made
+    for level, below in zip(chain, [*chain[1:], None], strict=True):
+        for entry in level.iterdir():
+            if entry != below:
+                (here / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
+        if below is not None:
+            here = here / below.name
+            here.mkdir()
+    return here
 
 
 def _suffix(format: str, data: bytes) -> str:

@@ -36,7 +36,8 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
         worlds: worlds to switch, as a mask [num_worlds] or as indices [k]. Default: all worlds.
 
     Raises:
-        ModelError: for an unknown name, a model whose constraints don't switch, and wrong worlds.
+        ModelError: for an unknown name, a model whose constraints don't switch, wrong worlds, and a constraint that is
+            broken in the state.
 
     Example:
         >>> import sim
@@ -53,6 +54,7 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
     anchors, couplings, ties = _found(simulator, "attach", names)
     values = _switched(simulator, (anchors, couplings, ties), worlds, 1.0)
     chosen = values.pop("chosen")
+    _refuse_broken(simulator, state, names, chosen)
     if anchors:
         device_model = DeviceModel(model, "cpu", simulator.num_worlds, simulator.engine.parameters.all_numbers())
         poses = forward_kinematics(device_model, q).numpy().astype(np.float64)
@@ -79,6 +81,16 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
             for row in ties:
                 values["tendon_polynomial"][world, row, 0] += _tie_error(model.tendons, own, row, lengths)
     simulator.parameters.update(values)
+
+
+def _refuse_broken(simulator: Simulator, state: State, names: str | Sequence[str], chosen: np.ndarray) -> None:
+    """Raise ModelError for a constraint that is broken in a chosen world of the state."""
+    if state.broken is None:
+        return
+    order, broken = list(simulator.model.switch_names), state.broken.numpy()[chosen] > 0.5
+    for name in [names] if isinstance(names, str) else names:
+        if broken[:, order.index(name)].any():
+            raise ModelError(f"attach: '{name}' is broken in the state; clear its entry of state.broken first")
 
 
 def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLike | None = None) -> None:

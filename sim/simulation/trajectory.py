@@ -378,11 +378,17 @@ class Trajectory:
     def _fingerprint_now(self) -> wp.array:
         """Return the hash of each world [num_worlds] on the device; reading it would wait for the rollout."""
         device = self.q.device
-        found: wp.array = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
+        worlds = self.simulator.num_worlds
+        found: wp.array = wp.empty((1 if self.broken is None else 2) * worlds, dtype=wp.uint64, device=device)
         arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control", "kinematic_qd", "active")}
         impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
-        launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)
+        launch(kernel, worlds, arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)
+        if self.broken is not None:
+            none = dict.fromkeys([*arrays, "impulses"])
+            launch(
+                kernel, worlds, none, q=self.broken, fingerprints=found[worlds:], device=device, record_tape=False
+            )  # fmt: skip
         return found
 
     def _require_unchanged(self) -> None:

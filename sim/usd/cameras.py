@@ -10,6 +10,7 @@ from sim.model.poses import IDENTITY, compose, inverse
 from sim.render.view import view_of
 from sim.usd.annotations import keep, keep_text, kept, kept_text
 from sim.usd.geometries import child_name, set_pose
+from sim.usd.motion import RESERVED
 
 FOCAL_LENGTH, ASPECT = 50.0, 4.0 / 3.0  # as USD has them by default; only ratios matter
 VIEW = "view"  # marks the camera that sees the whole motion, which isn't one of the model
@@ -23,7 +24,8 @@ def add_cameras(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
     poses = forward_kinematics(DeviceModel(model, "cpu"), model.q0[None]).numpy()[0]
     for camera in model.cameras:
         parent = paths[camera.link] if camera.link >= 0 else stage.GetDefaultPrim().GetPath()
-        taken = {child.GetName() for child in stage.GetPrimAtPath(parent).GetChildren()}
+        # Other prims of the world come later.
+        taken = {*RESERVED, *(child.GetName() for child in stage.GetPrimAtPath(parent).GetChildren())}
         path = parent.AppendChild(child_name(camera.name.rsplit("/", 1)[-1], taken))
         prim = UsdGeom.Camera.Define(stage, path)
         placement = camera.placement

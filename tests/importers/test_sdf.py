@@ -293,3 +293,22 @@ def test_a_screw_falls_slowly(tmp_path):
     np.testing.assert_allclose(last.qd.numpy()[0], [rate, k * rate], rtol=1e-6)
     angle, height = last.q.numpy()[0]
     assert height == pytest.approx(k * angle, rel=1e-4)
+
+
+def test_bodies_of_a_universal_joint_do_not_collide(tmp_path):
+    ball = "<collision name='c'><geometry><sphere><radius>0.2</radius></sphere></geometry></collision>"
+    text = f"<self_collide>true</self_collide><link name='a'>{ball}</link><link name='b'>{ball}</link>"
+    axes = "<axis2><xyz>0 1 0</xyz></axis2>"
+    found = read(tmp_path, model(text + JOINT.format("universal", "a", "b", axes)))
+    assert [sorted(found.geometries[k].name for k in pair) for pair in found.excluded_pairs] == [["a/c", "b/c"]]
+
+
+def test_a_mimic_of_a_second_axis(tmp_path):
+    axes = "<axis2><xyz>0 1 0</xyz></axis2>"
+    follower = JOINT.format("revolute", "b", "c", "").replace("'j'", "'k'")
+    for axis, other in (("axis", "j"), ("axis2", "j/axis2")):
+        mimic = f"<mimic joint='j' axis='{axis}'><multiplier>2</multiplier></mimic></axis>"
+        text = follower.replace("</axis>", mimic)
+        found = read(tmp_path, model(TWO + "<link name='c'/>" + JOINT.format("universal", "a", "b", axes) + text))
+        names = [found.joint_names[found.dof_link[dof]] for dof in found.equalities.coupling_other]
+        assert names == [other]

@@ -80,3 +80,16 @@ def test_texts_are_added_to_scenes():
 def test_what_is_wrong_is_named(source, format, options, named):
     with pytest.raises(sim.ModelError, match=named):
         sim.load_text(source, format, **options)
+
+
+def test_paths_that_lead_through_a_folder_above(tmp_path):
+    """And a text whose file had another encoding."""
+    (tmp_path / "robot/meshes").mkdir(parents=True)
+    (tmp_path / "robot/urdf").mkdir()
+    faces = "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    (tmp_path / "robot/meshes/a.obj").write_text(f"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n{faces}")
+    mesh = "<collision><geometry><mesh filename='../meshes/a.obj'/></geometry></collision>"
+    text = f"<?xml version='1.0' encoding='ISO-8859-1'?><robot name='r'><link name='\u00e4'>{mesh}</link></robot>"
+    model = sim.load_text(text, "urdf", folder=tmp_path / "robot/urdf", collapse_fixed=False)
+    assert model.link_names == ("\u00e4",)
+    assert len(model.geometries[0].mesh.vertices) == 4

@@ -148,3 +148,13 @@ def test_cameras_of_other_programs_are_read(tmp_path):
         np.testing.assert_allclose(seen.position, (0.0, 0.0, height), atol=1e-9)
         np.testing.assert_allclose(seen.axes(), ((1, 0, 0), (0, 0, 1), (0, -1, 0)), atol=1e-9)
         assert seen.fov == pytest.approx(90.0)
+
+
+@pytest.mark.parametrize("name", ["Camera", "Joints", "Lights"])
+def test_names_of_prims_that_every_stage_has(name, tmp_path):
+    scene = sim.ModelBuilder()
+    scene.add_sphere(radius=0.1, mass=1.0)
+    scene.add_camera(name, position=(0.0, 0.0, 3.0))
+    model = scene.finalize()
+    sim.usd.write_usd(tmp_path / "a.usda", model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
+    assert [camera.name for camera in sim.load(tmp_path / "a.usda").cameras] == [name]

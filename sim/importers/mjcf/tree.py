@@ -181,10 +181,12 @@ def _add_cameras(reader: Reader) -> None:
         name, mode = reader.file.name("camera", camera), int(model.cam_mode[camera])
         if not name:
             continue
-        if mode not in follows or model.cam_projection[camera]:
+        body = int(model.cam_bodyid[camera])
+        # A link may carry more than a body that is fixed to it.
+        merged = body and body != model.body_weldid[body] and follows.get(mode) == "centre of mass"
+        if mode not in follows or model.cam_projection[camera] or merged:
             left_out.append(name)
             continue
-        body = int(model.cam_bodyid[camera])
         placement = compose(reader.frames[body], pose(model.cam_pos[camera], model.cam_quat[camera]))
         if follows[mode] != "link":
             offset = (model.cam_pos0 if follows[mode] == "point" else model.cam_poscom0)[camera]
@@ -197,7 +199,10 @@ def _add_cameras(reader: Reader) -> None:
                 fov=_field_of_view(reader, camera), follows=follows[mode], point=reader.frames[body][:3],
             )  # fmt: skip
     if left_out:
-        reader.notes.append(f"cameras that turn to a body, or are orthographic, are skipped: {', '.join(left_out)}")
+        reader.notes.append(
+            "skipped: cameras that turn to a body, follow the centre of mass of a fixed one, or are orthographic: "
+            + ", ".join(left_out)
+        )
 
 
 def _field_of_view(reader: Reader, camera: int) -> float:

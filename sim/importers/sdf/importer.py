@@ -171,6 +171,7 @@ class _Reader:
     ignored: Counter[str] = field(default_factory=Counter)
     meshes: dict[Path, MeshLibrary] = field(default_factory=dict)
     filtered: bool = False
+    second: dict[str, str] = field(default_factory=dict)  # joints of the second axes, by the first
 
     def add(self, model: FlatModel, prefix: str, several: bool) -> Part:
         """Add a model as a part."""
@@ -315,6 +316,10 @@ class _Reader:
                 position=where[:3], orientation=where[3:], **properties,  # type: ignore[arg-type]
             )  # fmt: skip
             second = [self._second_joint(model, link, names, frames, joint, carrier, own) for carrier in between]
+            if second:
+                self.second[name] = second[0]
+                if joint.parent != WORLD:
+                    self.builder.exclude_collision(parent, names[link])
             return between, [name, *second]
 
     def _second_joint(
@@ -339,17 +344,28 @@ class _Reader:
         return self.builder.add_joint(name, type, parent=between, child=names[link], **properties)  # type: ignore[arg-type]
 
     def _mimic(self, model: FlatModel, joint: JointFrame, own: str) -> None:
-        axis = joint.element.optional("axis")
-        mimic = None if axis is None else axis.optional("mimic")
-        if mimic is None:
-            return
-        other = joint.scope.full(mimic.text("joint"))
-        if other not in model.joints:
-            raise mimic.error(f"follows joint '{other}', which doesn't exist")
-        ratio = number(mimic, "multiplier", 1.0)
-        offset = number(mimic, "offset", 0.0) - ratio * number(mimic, "reference", 0.0)
-        with mimic.located(f"coupling of joint '{own}{joint.name}' with '{own}{other}'"):
-            self.builder.add_joint_coupling(own + joint.name, own + other, ratio=ratio, offset=offset)
+        for tag in ("axis", "axis2"):
+            axis = joint.element.optional(tag)
+            mimic = None if axis is None else axis.optional("mimic")
+            if mimic is None or (tag == "axis2" and own + joint.name not in self.second):
+                continue
+            other = joint.scope.full(mimic.text("joint"))
+            if other not in model.joints:
+                raise mimic.error(f"follows joint '{other}', which doesn't exist")
+            ratio = number(mimic, "multiplier", 1.0)
+            offset = number(mimic, "offset", 0.0) - ratio * number(mimic, "reference", 0.0)
+            follower = self._of_axis(mimic, own + joint.name, tag)
+            leader = self._of_axis(mimic, own + other, mimic.attributes.get("axis", "axis"))
+            with mimic.located(f"coupling of joint '{follower}' with '{leader}'"):
+                self.builder.add_joint_coupling(follower, leader, ratio=ratio, offset=offset)
+
+    def _of_axis(self, mimic: Element, joint: str, axis: str) -> str:
+        """Return the joint of one axis of a joint of the file."""
+        if axis == "axis":
+            return joint
+        if joint not in self.second:
+            raise mimic.error(f"joint '{joint}' has no '{axis}'")
+        return self.second[joint]
 
     def _frames(self, model: FlatModel, own: str, names: dict[str, str], frames: dict[str, np.ndarray]) -> None:
         """Add the frames of ``<frame>`` elements to the links that they are attached to."""

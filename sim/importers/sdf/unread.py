@@ -14,7 +14,7 @@ READ = {
     "inertia": {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"},
     "joint": {"parent", "child", "axis", "axis2", "pose", "screw_thread_pitch"},
     "axis": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame"},
-    "axis2": {"xyz", "limit", "dynamics", "use_parent_model_frame"},
+    "axis2": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame"},
     "limit": {"lower", "upper", "effort", "velocity"},
     "dynamics": {"damping", "friction", "spring_stiffness", "spring_reference"},
     "mimic": {"multiplier", "offset", "reference"},
@@ -42,11 +42,20 @@ PLAIN = {
 def count_unread(element: Element, counts: Counter[str], path: str = "") -> None:
     """Count the ignored elements inside an element, by tag or by path from the element."""
     for child in element.children:
-        if child.tag not in READ[element.tag]:
+        if child.tag not in READ[element.tag] or _is_of_other_joints(child):
             if not _is_plain(child):
                 counts[f"{path}<{child.tag}>"] += 1
         elif child.tag in INSIDE:
             count_unread(child, counts, f"{path}<{child.tag}>")
+
+
+def _is_of_other_joints(element: Element) -> bool:
+    """Return whether an element of a joint means something only for joints of another type."""
+    joint = element.parent
+    if joint is None or joint.tag != "joint":
+        return False
+    types = {"axis2": ("universal", "revolute2"), "screw_thread_pitch": ("screw",)}
+    return element.tag in types and joint.attributes.get("type") not in types[element.tag]
 
 
 def _is_plain(element: Element) -> bool:

@@ -376,7 +376,15 @@ class _Reader:
             )
         density = inertial.optional("density")
         if density is not None and inertial.optional("mass") is None:
-            return self._solid(link, density.number("value"))
+            if inertial.optional("inertia") is not None or inertial.optional("origin") is not None:
+                self.notes.append(f"link '{name}': its <density> gives mass, centre and inertia; others are ignored")
+            value = density.number("value")
+            if value < 0.0:
+                raise density.error(f"is {value:g}; a density can't be negative")
+            solid = self._solid(link, value)
+            if value > 0.0 and not solid[0]:
+                self.notes.append(f"link '{name}' has a <density> but no colliders with volume, so it has no mass")
+            return solid
         mass = inertial.required("mass").number("value")
         com, quaternion = origin(inertial)
         element = inertial.optional("inertia")

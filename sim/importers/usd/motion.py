@@ -189,7 +189,8 @@ def read_motion(
     Args:
         path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
         ground: height of a ground to add [m].
-        camera: name or path of the camera of :meth:`StoredMotion.camera`. Default: the first one of the file.
+        camera: name or path of the camera of :meth:`StoredMotion.camera`. Default: the one that was written to see the
+            whole motion, or the first that no body carries.
 
     Raises:
         ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
