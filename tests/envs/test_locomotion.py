@@ -1,6 +1,7 @@
 """Legged robots from files, and the task that follows velocities with them."""
 
 import copy
+import math
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -94,6 +95,17 @@ def test_gains_by_joint_and_colliders_by_name():
         ("", {}, ["no servos", "kp"]),
         ('<motor name="m" joint="left"/>', {"kp": 1.0}, ["'m'", "servo"]),
         ('<position joint="left" kp="1"/>', {"colliders": "sole"}, ["colliders"]),
+        ('<general name="m" joint="left" gainprm="1" biastype="affine" biasprm="2 -1"/>', {}, ["'m'", "servo"]),
+        ('<general name="m" joint="left" gainprm="1" biastype="affine" biasprm="0 -2"/>', {}, ["'m'", "servo"]),
+        ('<intvelocity name="m" joint="left" kp="1" actrange="-1 1"/>', {}, ["'m'", "servo"]),
+        ('<position joint="left" kp="1"/>', {"colliders": "("}, ["colliders", "'('"]),
+        ('<position joint="left" kp="1"/>', {"stand": {"(": 0.1}}, ["stand", "'('"]),
+        ('<position joint="left" kp="1"/>', {"stand": {".*": "low"}}, ["stand", "'low'"]),
+        ('<position joint="left" kp="1"/>', {"stand": [0.1, 0.2]}, ["stand", "dictionary"]),
+        ('<position joint="left" kp="1"/>', {"feet": ["left/toe"]}, ["feet", "'left/toe'"]),
+        ('<position joint="left" kp="1"/>', {"feet": [["left/toe"], []]}, ["feet", "[]"]),
+        ('<position joint="left" kp="1"/>', {"feet": []}, ["feet"]),
+        ("", {"kp": {".*": None}}, ["kp", "None"]),
         ('<position joint="left" kp="1"/>', {"stand": {"knee": 0.1}}, ["stand", "'knee'", "left, right"]),
     ],
 )
@@ -102,6 +114,16 @@ def test_files_that_are_no_legged_robots(actuators, options, named, tmp_path):
     file.write_text(BIPED.format(actuators))
     with raises_naming(*named):
         legged_robot(file, **{"stand": {}, **options})
+
+
+def test_targets_are_in_units_of_the_actuators(tmp_path):
+    file = tmp_path / "biped.xml"
+    file.write_text(BIPED.format('<position joint="left" kp="20" gear="3"/><position joint="right" kp="30"/>'))
+    task = VelocityTask(legged_robot(file, {".*": 0.1}))
+    env = VectorEnv(task, 1, device="cpu", seed=0)
+    env.reset()
+    inputs = task.inputs(env.state, torch.tensor([[0.2, 0.2]]))["control"]
+    torch.testing.assert_close(inputs, torch.tensor([[0.6, 0.2]]))
 
 
 @pytest.mark.slow
@@ -240,6 +262,57 @@ def test_parameters_are_drawn_for_the_robot_alone():
     torch.testing.assert_close(factors, factors[:, :1].expand_as(factors))
     assert 0.9 <= factors.min() < 0.95 < 1.05 < factors.max() <= 1.1
     torch.testing.assert_close(observation["critic"][:, -3], factors[:, 0])
+    inertia = torch.tensor(given["inertia"]).float()
+    torch.testing.assert_close(drawn["inertia"], factors[:, :, None, None] * inertia)
+
+
+def test_factors_of_parameters_that_are_zero_are_one():
+    task = VelocityTask(legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=60.0))
+    env = VectorEnv(task, 4, device="cpu", seed=0)
+    observation, _ = env.reset()
+    assert list(task.spread)[-1] == "actuator_kd"
+    assert observation["critic"][:, -1].tolist() == [1.0] * 4
+    assert bool(observation["critic"].isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"spread": {"masses": (0.9, 1.1)}}, ["spread", "'masses'", "mass"]),
+        ({"spread": {"mass": 1.1}}, ["spread", "'mass'", "1.1"]),
+        ({"spread": {"actuator_delay": (0.0, 1.0)}}, ["spread", "actuator_delay", "delay"]),
+        ({"commands": ((-1.0, 1.0), (-0.5, 0.5))}, ["commands", "3 pairs"]),
+        ({"noise": {"joint": 0.1}}, ["noise", "'joint'", "joints"]),
+        ({"weights": {**VelocityTask.weights, "posed": 1.0}}, ["weights", "'posed'", "pose"]),
+        ({"weights": {"velocity": 1.0}}, ["weights", "'turn'", "velocity"]),
+    ],
+)
+def test_settings_that_do_not_fit(changes, named):
+    cls = type("Wrong", (QuadrupedVelocity,), changes)
+    with raises_naming("Wrong", *named):
+        env = VectorEnv(cls(), 1, device="cpu", seed=0)
+        env.reset()
+        env.step(torch.zeros(1, 12))
+
+
+def test_laws_and_robots_that_are_refused():
+    robot = QuadrupedVelocity().robot
+    with raises_naming("law", "['hard']"):
+        VelocityTask(robot, ["hard"])
+    with raises_naming("feet"):
+        VelocityTask(replace(robot, feet=()))
+    with raises_naming("robot", "LeggedRobot"):
+        VelocityTask(robot.model)
+
+
+def test_episodes_without_an_end():
+    class Endless(Quiet):
+        max_episode_length = math.inf
+
+    env = VectorEnv(Endless(), 2, device="cpu", seed=0)
+    env.reset()
+    *_, truncated, _ = env.step(torch.zeros(2, 12))
+    assert not truncated.any()
 
 
 def test_the_log_has_mean_errors_of_episodes():
@@ -389,6 +462,19 @@ def test_heights_are_those_of_the_terrain(rough):
         np.testing.assert_allclose(np.sort(found[:-1]), np.sort(ground), atol=1e-4)
         np.testing.assert_allclose(task.height(state)[world], -found[-1])
     assert bool((task.height(state) >= task.robot.height - 1e-4).all())
+
+
+def test_robots_beyond_the_border_do_not_stand(rough):
+    task = QuadrupedGetUp(rough.task.robot.terrain)
+    env = VectorEnv(task, 2, device="cpu", seed=0)
+    env.reset()
+    q = task._start.repeat(2, 1)
+    heights = torch.full_like(env.state.data["heights"], -task.robot.height)
+    heights[1] = -math.inf
+    state = replace(env.state, q=q, qd=torch.zeros(2, 18), data={**env.state.data, "heights": heights})
+    assert task.standing(state).tolist() == [True, False]
+    assert task.terminated(state)["left"].tolist() == [False, True]
+    assert task.terms(state, torch.zeros(2, 12), state)["high"].tolist() == pytest.approx([1.0, 0.0])
 
 
 def test_levels_follow_the_way_walked(rough):

@@ -12,7 +12,7 @@ BUNDLED = Path(__file__).parents[3] / "scenes" / "robots"  # in the same distrib
 
 def contact_of(law: str, task: str) -> ContactMethod:
     """Return the options of a law of contact, "hard" or "mujoco". Raises ModelError for others, naming the task."""
-    if law not in LAWS:
+    if not isinstance(law, str) or law not in LAWS:
         raise ModelError(f"{task}: law is {law!r}; it must be {' or '.join(map(repr, LAWS))}")
     return LAWS[law]
 

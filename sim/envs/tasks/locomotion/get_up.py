@@ -13,7 +13,8 @@ from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 class GetUpTask(LeggedTask):
     """A legged robot that falls down from any orientation, gets up and stands still.
 
-    Actions, observations and random parameters are those of :class:`LeggedTask`. Episodes end by time alone.
+    Actions, observations and random parameters are those of :class:`LeggedTask`. Episodes end by time, and on terrain
+    beyond its border.
 
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
@@ -47,19 +48,29 @@ class GetUpTask(LeggedTask):
         return q, qd
 
     def standing(self, state: TaskState) -> torch.Tensor:
-        """Return a mask of robots that stand: upright within 0.3 rad, and at least 0.8 of the standing height [n]."""
+        """Return a mask of robots that stand: upright within 0.3 rad, and at least 0.8 of the standing height [n].
+
+        Robots beyond the border of a terrain don't stand.
+        """
         _, _, down = self.motion(state)
-        return (down[:, 2] < -math.cos(0.3)) & (self.height(state) > 0.8 * self.robot.height)
+        height = self.height(state)
+        return (down[:, 2] < -math.cos(0.3)) & (height > 0.8 * self.robot.height) & height.isfinite()
 
     def terms(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the terms of the reward [n], by name, without weights."""
         _, _, down = self.motion(after)
         upright = 0.5 * (1.0 - down[:, 2])
+        height = self.height(after)
+        height = torch.where(height.isfinite(), height, 0.0)  # no reward beyond the border of a terrain
         return {
             "upright": upright,
-            "high": upright.square() * (self.height(after) / self.robot.height).clamp(0.0, 1.0),
+            "high": upright.square() * (height / self.robot.height).clamp(0.0, 1.0),
             "pose": upright.square() * torch.exp(-10.0 * self.bent(after).square().mean(dim=1)),
             "smooth": sum_of_squares(action - before.data["action"]),
             "acceleration": self.acceleration(before, after),
             "speeds": sum_of_squares(after.qd[:, 6:]),
         }
+
+    def terminated(self, state: TaskState) -> dict[str, torch.Tensor]:
+        """Return a mask of robots that have left the terrain."""
+        return {"left": self.height(state).isinf()}

@@ -1,7 +1,6 @@
 """Legged robots on their ground: from a file to a model with servos, a standing pose and feet."""
 
 import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from sim.dynamics.lowest_points import lowest_points
+from sim.envs.tasks.locomotion.checks import expression_of, feet_of, is_servo
 from sim.errors import ModelError, URDFWarning
 from sim.importers.formats import ModelBuilder, format_of
 from sim.importers.load import read_file
 from sim.model.builder.properties import Delay, Gains, Surface
+from sim.model.checks import number, require_type
 from sim.model.model import Model
-from sim.model.specs import ACTUATOR_CODES
 from sim.terrain import Terrain
 from warp_kernels import types as codes
 
@@ -35,7 +35,7 @@ class LeggedRobot:
         terrain: the ground; None for a plane at z = 0 or that of the file.
 
     Raises:
-        ModelError: for a model whose first joint isn't free, and feet that it doesn't have.
+        ModelError: for a model whose first joint isn't free, feet that it doesn't have, and a foot without geometries.
 
     Example:
         >>> import sim.envs
@@ -59,7 +59,7 @@ class LeggedRobot:
                 f"{model!r} isn't a legged robot: its first joint must be free, and the others must have one "
                 "coordinate each; read a URDF with floating_base=True"
             )
-        for name in (name for foot in self.feet for name in foot):
+        for name in (name for foot in feet_of(self.feet) for name in foot):
             model.geometry(name)
 
     @property
@@ -118,8 +118,9 @@ def legged_robot(
         **options: options of :func:`sim.load` for the format, such as ``self_collision=False`` of a URDF.
 
     Raises:
-        ModelError: for a file with other actuators than servos, or with none if ``kp`` isn't given, for expressions
-            that match no joint, and as :class:`LeggedRobot`.
+        ModelError: for a file with other actuators than servos, which are those with the force kp (u - q) - kd qd for
+            the input u, times a gear, or with none if ``kp`` isn't given; for invalid expressions and those that match
+            no joint, an empty list of feet, and as :class:`LeggedRobot`.
         ImportFileError: if the file can't be read.
 
     Example:
@@ -130,13 +131,17 @@ def legged_robot(
         >>> robot.model
         Model(quadruped: 13 links in 1 tree, nq 19, nv 18, nu 12, 35 geometries, float32)
     """
+    require_type("stand", stand, Mapping, "a dictionary of angles by joint")
+    if feet is not None and not feet_of(feet):
+        raise ModelError("feet is empty; name the geometries of each foot, or leave it out")
+    chosen = expression_of("colliders", colliders)
     free = {"floating_base": True} if format_of(file) == "urdf" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)  # rotors behind fixed joints, limits of safety controllers
         builder = read_file(file, **{**free, **options})
     for each in builder.geometries.values():
         geometry = each.geometry
-        collides = geometry.collides and re.fullmatch(colliders, geometry.name) is not None
+        collides = geometry.collides and chosen.fullmatch(geometry.name) is not None
         each.geometry = replace(geometry, collides=collides)
     _add_servos(builder, os.fspath(file), kp, kd, delay)
     _add_ground(builder, terrain, friction)
@@ -150,7 +155,7 @@ def legged_robot(
     if not heights:
         raise ModelError(f"{os.fspath(file)}: no geometry of the robot collides, so that it can't stand; see colliders")
     q[2] = -min(heights.values())
-    found = _feet(model, heights) if feet is None else tuple(tuple(foot) for foot in feet)
+    found = _feet(model, heights) if feet is None else feet_of(feet)
     return LeggedRobot(model, q, trial.base, found, terrain)
 
 
@@ -158,28 +163,31 @@ def by_joint(where: str, given: ByJoint, joints: Sequence[str]) -> dict[str, flo
     """Return the number of each joint that has one, from one for all or from regular expressions.
 
     Raises:
-        ModelError: for an expression that matches no joint.
+        ModelError: for an expression that is invalid or matches no joint, and for what isn't a number.
     """
     if not isinstance(given, Mapping):
-        return dict.fromkeys(joints, float(given))
-    for expression in given:
-        if not any(re.fullmatch(expression, name) for name in joints):
-            raise ModelError(f"{where}: '{expression}' matches none of the joints {', '.join(joints)}")
+        return dict.fromkeys(joints, number("legged_robot", where, given))
+    values = {expression_of(where, key): number(where, f"'{key}'", value) for key, value in given.items()}
+    for expression in values:
+        if not any(expression.fullmatch(name) for name in joints):
+            raise ModelError(f"{where}: '{expression.pattern}' matches none of the joints {', '.join(joints)}")
     found: dict[str, float] = {}
     for name in joints:
-        for expression, value in given.items():
-            if re.fullmatch(expression, name):
-                found[name] = float(value)
+        for expression, value in values.items():
+            if expression.fullmatch(name):
+                found[name] = value
                 break
     return found
 
 
 def _add_servos(builder: ModelBuilder, file: str, kp: ByJoint | None, kd: ByJoint, delay: Delay | None) -> None:
     """Add a servo for each joint with a gain, or check the actuators that the file has."""
-    kinds = {ACTUATOR_CODES["position"], ACTUATOR_CODES["affine"]}
     for name, each in builder.actuators.items():
-        if each.kind not in kinds or each.joint is None:
-            raise ModelError(f"{file}: the actuator '{name}' isn't a servo of a joint; make it a position actuator")
+        if not is_servo(each):
+            raise ModelError(
+                f"{file}: the actuator '{name}' isn't a servo of a joint; make it a position actuator without a state "
+                "or an offset"
+            )
     if builder.actuators:
         return
     if kp is None:

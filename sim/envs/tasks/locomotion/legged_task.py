@@ -11,7 +11,10 @@ import torch
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import Task
 from sim.envs.tasks.common import contact_of
+from sim.envs.tasks.locomotion.checks import require_noise, require_spread, require_weights
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
+from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model, MujocoOptions
 from sim.rays.patterns import grid_pattern
 from sim.rays.targets import RayTargets
@@ -24,6 +27,7 @@ from sim.torch.robot.robot import Robot
 STANDS = 1.0  # vertical force on a foot that stands [N]
 SCAN_SIZE, SCAN_SPACING = (1.2, 0.8), 0.2  # of the heights around the robot that it observes [m]
 MUJOCO = MujocoOptions(integrator="implicitfast", cone="elliptic")  # stable with the gains of servos
+LONGEST = 2**31  # largest number of steps by which the intervals of environments differ
 FARTHEST = 1.0  # heights are observed up to this difference from those of flat ground [m]
 
 
@@ -43,9 +47,13 @@ class LeggedTask(Task):
         push: largest velocity along x and y that a push adds [m/s].
         push_seconds: time between two pushes [s].
         spread: smallest and largest factor of parameters that are drawn for each episode, by name; friction is that of
-            the robot alone. "actuator_delay" needs servos with a delay.
+            the robot alone, and that of mass also scales the inertias. "actuator_delay" needs servos with a delay.
         noise: standard deviation of what the policy observes, by the names of :meth:`measurements`.
-        weights: weights of the reward's terms, by the names of :meth:`terms`, per second.
+        weights: weights of the reward's terms, by the names of :meth:`terms`, per second; each term has one.
+
+    Raises:
+        ModelError: for a robot without feet, an unknown law, and names in ``spread`` that are no parameters; in the
+            first step for names in ``weights`` and ``noise`` that are no terms and no observations.
 
     Example:
         >>> import sim.envs
@@ -74,8 +82,13 @@ class LeggedTask(Task):
     weights: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, robot: LeggedRobot, law: str = "hard"):
+        name = type(self).__name__
+        require_type(f"{name}: robot", robot, LeggedRobot, "a LeggedRobot, as sim.envs.legged_robot returns it")
+        if not robot.feet:
+            raise ModelError(f"{name}: the robot has no feet; name the geometries of each foot")
         super().__init__(robot.model.dtype)
-        self._contact = contact_of(law, type(self).__name__)
+        require_spread(name, self.spread, robot.model)
+        self._contact = contact_of(law, name)
         if law == "mujoco":
             stated = next((part.mujoco for part in robot.model.parts if part.mujoco is not None), MUJOCO)
             parts = tuple(replace(part, mujoco=stated) for part in robot.model.parts)
@@ -86,9 +99,16 @@ class LeggedTask(Task):
         self.logged = () if robot.terrain is None else ("level",)
         self._start = torch.tensor(robot.q, dtype=TORCH_DTYPES[self.dtype])
         self._servos = torch.as_tensor(robot.servos.copy())
-        self._given = {name: torch.tensor(robot.model.parameters[name]) for name in self.spread}
+        self._gear = torch.tensor(robot.model.parameters["actuator_gear"])
+        names = {*self.spread, "inertia"}
+        self._given = {name: torch.tensor(value) for name, value in robot.model.parameters.items() if name in names}
         static = [robot.model.is_static(geometry) for geometry in robot.model.geometries]
         self._moves = ~torch.tensor(static)
+        self._scaled = {}  # indices of the entries that show the factor of each parameter
+        for parameter in self.spread:
+            given = self._given[parameter].flatten()
+            shows = given.isfinite() & (given != 0.0)
+            self._scaled[parameter] = (shows & self._moves if parameter == "friction" else shows).nonzero()[:, 0]
         if robot.terrain is not None:
             self._rays = Robot(robot.model, device="cpu")
             self._grid = [*grid_pattern(SCAN_SIZE, SCAN_SPACING).tolist(), (0.0, 0.0)]  # the last below the base
@@ -102,13 +122,20 @@ class LeggedTask(Task):
         return self._contact
 
     def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-        """Return the parameters of :attr:`spread`, each with one random factor for each episode."""
-        found = {}
+        """Return the parameters of :attr:`spread`, each with one random factor for each episode, and with "mass" the
+        inertias.
+        """
+        factors, found = {}, {}
         for name, bounds in self.spread.items():
-            factor = self.uniform((n, 1), generator, *bounds)
+            factors[name] = self.uniform((n, 1), generator, *bounds)
             if name == "friction":
-                factor = torch.where(self._moves.to(factor.device), factor, torch.ones_like(factor))
-            found[name] = factor * self._given[name].to(factor)
+                moves = self._moves.to(generator.device)
+                factors[name] = torch.where(moves, factors[name], torch.ones_like(factors[name]))
+            given = self._given[name].to(factors[name])
+            found[name] = factors[name].reshape(n, -1, *[1] * (given.dim() - 1)) * given
+        if "mass" in factors:
+            inertia = found.get("inertia", self._given["inertia"].to(factors["mass"]))
+            found["inertia"] = factors["mass"][:, :, None, None] * inertia
         return found
 
     # ---- episodes ------------------------------------------------------------------------------------------------
@@ -122,14 +149,16 @@ class LeggedTask(Task):
             data = self._tiles(new)
             q[:, :3] += data["origin"]
             data["heights"] = self._scan(q)
+        longest = int(min(self.max_episode_length, LONGEST))
         data |= {
             "action": torch.zeros(n, model.nu).to(q),
             "air": torch.zeros(n, len(self.robot.feet)).to(q),
-            "offset": torch.randint(self.max_episode_length, (n,), generator=generator, device=q.device),
+            "offset": torch.randint(longest, (n,), generator=generator, device=q.device),
         }
         held = None
         if model.na:  # servos with a delay, of robots that have stood for a while
-            held = torch.tensor(model.act_holding(self.robot.q[7:][self.robot.servos])).to(q).repeat(n, 1)
+            targets = self.robot.q[7:][self.robot.servos] * self._gear.numpy()
+            held = torch.tensor(model.act_holding(targets)).to(q).repeat(n, 1)
         return self.episodes(q, qd, data, held)
 
     def starts(self, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,7 +177,7 @@ class LeggedTask(Task):
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the targets of the servos."""
         targets = self._start.to(action)[7:][self._servos.to(action.device)]
-        return {"control": targets + self.action_scale * action}
+        return {"control": self._gear.to(action) * (targets + self.action_scale * action)}
 
     def advance(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the last action, the time that each foot has been in the air [s], and heights on terrain."""
@@ -217,17 +246,23 @@ class LeggedTask(Task):
     def observe(self, state: TaskState) -> dict[str, torch.Tensor]:
         """Return the groups "policy", with noise, and "critic": exact, with forces on the feet and random factors."""
         exact = self.measurements(state)
+        require_noise(type(self).__name__, self.noise, {**exact, **LeggedTask.noise})
         noisy = [
             value + self.normal(value.shape, state.generator, self.noise[name]) if self.noise.get(name) else value
             for name, value in exact.items()
         ]
         weight = 9.81 * float(self.robot.model.parameters["mass"].sum())
-        drawn = [
-            state.parameters[name].mean(dim=1, keepdim=True) / given.to(state.q).mean()
-            for name, given in self._given.items()
-        ]
+        drawn = [self.factor(state, name) for name in self.spread]
         known = [*exact.values(), self.forces(state).flatten(1) / weight, *drawn]
         return {"policy": torch.cat(noisy, dim=1), "critic": torch.cat(known, dim=1)}
+
+    def factor(self, state: TaskState, name: str) -> torch.Tensor:
+        """Return the mean factor of a parameter in :attr:`spread` [n, 1]; 1 for one that is zero or infinite."""
+        given, index = self._given[name].flatten(), self._scaled[name]
+        if len(index) == 0:
+            return torch.ones_like(state.q[:, :1])
+        drawn = state.parameters[name].flatten(1)[:, index.to(state.q.device)]
+        return (drawn / given[index].to(state.q)).mean(dim=1, keepdim=True)
 
     # ---- rewards -------------------------------------------------------------------------------------------------
 
@@ -238,6 +273,7 @@ class LeggedTask(Task):
     def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the terms times their weights and the duration of the step."""
         terms = self.terms(before, action, after)
+        require_weights(type(self).__name__, self.weights, terms)
         return {name: self.step_dt * weight * terms[name] for name, weight in self.weights.items()}
 
     def acceleration(self, before: TaskState, after: TaskState) -> torch.Tensor:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
+from sim.envs.tasks.locomotion.checks import require_bounds
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.torch.arrays import TORCH_DTYPES
@@ -55,6 +56,7 @@ class VelocityTask(LeggedTask):
 
     def __init__(self, robot: LeggedRobot, law: str = "hard"):
         super().__init__(robot, law)
+        require_bounds(f"{type(self).__name__}.commands", self.commands, 3)
         self.logged = (*ERRORS, *self.logged)
 
     def begin(self, new: NewEpisodes) -> TaskState:
