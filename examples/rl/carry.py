@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import sim
-from examples.options import SIZE, command, program
+from examples.options import SIZE, command, make_folder, program
 from sim.envs import Task, TaskState, VectorEnv
 from sim.envs.tasks.pick import NEAR, PickAndPlace
 from sim.errors import MJCFWarning, ModelError
@@ -132,11 +132,14 @@ def main() -> None:
     task = load_task(name, **task_options)
     if not isinstance(task, PickAndPlace):
         raise ModelError(f"{options.policy}: '{name}' carries no boxes; train PickAndPlace")
+    folder = options.out or options.policy.parent
+    if not options.no_render:
+        make_folder(folder)
     carried = here(policy, task, options.seed)
     print(f"here    {carried}")
     print(f"MuJoCo  {in_mujoco(policy, task, options.seed)}")
     if not options.no_render:
-        file = (options.out or options.policy.parent) / "carry.gif"
+        file = folder / "carry.gif"
         write_animation(file, task.model(), carried.q[:, 0], task.step_dt, size=(options.size[0], options.size[1]))
         print(f"wrote {file}")
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import sim
-from examples.options import SIZE, command, program
+from examples.options import SIZE, command, make_folder, program
 from sim.envs import GetUpTask, LeggedTask, TaskState, VelocityTask
 from sim.errors import MJCFWarning, ModelError
 from sim.exporters import write_mjcf
@@ -128,8 +128,10 @@ def play(
         the state before each step.
 
     Raises:
-        ModelError: for servos with a delay.
+        ModelError: for servos with a delay, and a task on terrain.
     """
+    if task.robot.terrain is not None:
+        raise ModelError(f"{type(task).__name__} is on terrain, which isn't played; policies are played on flat ground")
     if task.model().na:
         raise ModelError(f"{type(task).__name__} has servos with a delay, which aren't played")
     action = torch.zeros(len(q), task.model().nu)
@@ -197,10 +199,12 @@ def main() -> None:
         return
     if not isinstance(task, VelocityTask):
         raise ModelError(f"{options.policy}: '{name}' follows no velocities; train a VelocityTask")
+    folder = options.out or options.policy.parent
+    if not options.no_render:
+        make_folder(folder)
     for engine, make in engines.items():
         print(f"{engine:7} {follow(policy, task, random_commands(task), make(task), SECONDS)}")
     if not options.no_render:
-        folder = options.out or options.policy.parent
         q = follow(policy, task, torch.tensor(TOUR)[:, None], here(task), TOUR_SECONDS).q[:, 0]
         size = (options.size[0], options.size[1])
         write_animation(folder / "walk.gif", task.model(), q, task.step_dt, size=size)

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 import sim.envs
+import sim.terrain
 from examples.rl import apg, carry, sac, shac, transfer, walk
 from sim.envs import LeggedTask
 from sim.envs.tasks.locomotion.robots import QuadrupedGetUp
 from sim.learn import Policy, evaluate, load_policy, load_task, save_policy
 from sim.learn.learner import stored
+from tests.errors import raises_naming
 
 
 @pytest.mark.parametrize(
@@ -195,3 +197,21 @@ def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
     save_policy(tmp_path / "policy.pt", standing_policy(), "Ant", {})
     with pytest.raises(SystemExit, match="'Ant' follows no velocities"):
         walk.main()
+
+
+def test_policies_on_terrain_and_folders_that_cannot_be_made(monkeypatch, tmp_path):
+    """Nothing is simulated before."""
+    ground = sim.terrain.generate([sim.terrain.Rough()], levels=1, size=4.0)
+    task = sim.envs.make_task("QuadrupedVelocity", terrain=ground)
+    with raises_naming("QuadrupedVelocity", "terrain"):
+        walk.follow(standing_policy(), task, torch.zeros(1, 1, 3), walk.here(task), 1.1)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(walk, "follow", None)
+    monkeypatch.setattr(carry, "here", None)
+    for module, name in ((walk, "QuadrupedVelocity"), (carry, "PickAndPlace")):
+        env = sim.envs.make(name, 1, device="cpu")
+        policy = Policy(env.num_observations, env.action_low, env.action_high)
+        save_policy(tmp_path / "policy.pt", policy, name, {})
+        monkeypatch.setattr(sys, "argv", ["play", str(tmp_path / "policy.pt"), "--out", str(tmp_path / "file" / "out")])
+        with pytest.raises(SystemExit, match="--out .*folder"):
+            module.main()
