@@ -2,10 +2,11 @@
 
     python -m pytest --check-indices tests/contact
 
-``--rehearse`` does so too. Kernels don't look at the signs of indices, see :mod:`warp_kernels.cpu.array_access`.
-Here they are compiled with functions that compare every index with the shape of its array. They note one that isn't
-within it, and read or write somewhere else instead. What is compiled has a cache of its own. Native code that goes
-through memory by itself, such as that which loads and stores lane groups, isn't checked.
+``--rehearse`` does so too, and checks teams of threads (:mod:`tests.team_checks`). Kernels don't look at the signs of
+indices, see :mod:`warp_kernels.cpu.array_access`. Here they are compiled with functions that compare every index with
+the shape of its array. They note one that isn't within it, and read or write somewhere else instead. What is compiled
+has a cache of its own. Native code that goes through memory by itself, such as that which loads and stores lane groups,
+isn't checked.
 """
 
 import ctypes
@@ -18,6 +19,7 @@ import warp as wp
 from warp._src import context  # Warp has no public names for its loaded modules
 
 import warp_kernels.types
+from tests.team_checks import checked_order, team_faults
 from warp_kernels.cpu.array_access import access_functions
 from warp_kernels.cpu.native import header_source
 
@@ -47,11 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--check-indices") or config.getoption("--rehearse"):
+    order = config.getoption("--rehearse")
+    if config.getoption("--check-indices") or order:
+        checked = CHECKED.merged(checked_order(order)) if order else CHECKED
         patch = pytest.MonkeyPatch()
         config.add_cleanup(patch.undo)
         for options in ("BUILD_OPTIONS", "INLINED_BUILD_OPTIONS", "LANE_BUILD_OPTIONS"):
-            patch.setattr(warp_kernels.types, options, CHECKED)
+            patch.setattr(warp_kernels.types, options, checked)
         folder = Path(str(wp.config.kernel_cache_dir)) / "checked"
         folder.mkdir(exist_ok=True)
         patch.setattr(wp.config, "kernel_cache_dir", str(folder))
@@ -66,7 +70,7 @@ class IndexChecks:
         try:
             result = yield
         finally:
-            found = faults()
+            found = faults() + team_faults()
             if found:
                 pytest.fail("\n".join(found), pytrace=False)
         return result

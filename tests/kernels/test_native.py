@@ -28,6 +28,8 @@ PYTHON = {
     "newton/group.h": [f"{SOLVER}.newton.group.structs"],
     "newton/order.h": [],  # only C++ needs them
     "newton/world.h": ["warp_kernels.types"],
+    "team.h": ["warp_kernels.team"],
+    "team_checks.h": ["tests.team_checks"],
     "newton/sweeps.h": [f"{SOLVER}.newton.group.sweeps", f"{SOLVER}.newton.gauss_seidel"],
 }
 CONSTANT = re.compile(r"^constexpr (?:int|double) (\w+) = ([^;]+);", re.MULTILINE)
