@@ -8,6 +8,7 @@ rebinding). So the name in the header Host must belong to this machine, too.
 from __future__ import annotations
 
 import contextlib
+import functools
 import http
 import io
 import ipaddress
@@ -45,14 +46,23 @@ def is_own_page(headers: Headers, host: str) -> bool:
 
 
 def _is_this_machine(name: str, host: str) -> bool:
-    machine = socket.gethostname().lower()
-    if name in ("localhost", host) or name == machine or name.startswith(f"{machine}."):
+    if name in ("localhost", host) or name in _names():
         return True
     try:
         ipaddress.ip_address(name)  # an IP address can't be an attacker's domain name
     except ValueError:
         return False
     return True
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """Return the names of this machine: bare, with the domain that its resolver knows, and with .local (mDNS).
+
+    The bare name with any other domain may belong to an attacker.
+    """
+    machine = socket.gethostname().lower()
+    return frozenset({machine, socket.getfqdn().lower(), f"{machine.partition('.')[0]}.local"})
 
 
 @contextlib.contextmanager

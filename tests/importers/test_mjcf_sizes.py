@@ -94,6 +94,68 @@ def test_refused_before_memory_is_taken(tmp_path, case):
     refuses(lambda: sim.load(path), *items, error=sim.ImportFileError)
 
 
+def model_of(name, attached="", world=WORLD):
+    """Return a file that loads another one as a model."""
+    body = f'<worldbody><body name="o"><geom size="1"/>{attached}</body></worldbody>' if attached else world
+    return f'<mujoco><asset><model name="m" file="{name}"/></asset>{body}</mujoco>'
+
+
+# Files that load each other, by name; the first is read. MuJoCo crashes in most.
+LOADED = {
+    "itself": ({"robot.xml": model_of("robot.xml")}, "robot.xml -> robot.xml"),
+    "itself and attached": (
+        {"robot.xml": model_of("robot.xml", '<attach model="m" body="o" prefix="p"/>')},
+        "robot.xml -> robot.xml",
+    ),
+    "by a detour": (
+        {"robot.xml": model_of("parts/../part.xml"), "part.xml": model_of("./robot.xml"), "parts/x.xml": "<mujoco/>"},
+        "robot.xml -> part.xml -> robot.xml",
+    ),
+    "from an include": (
+        {
+            "robot.xml": f'<mujoco><include file="parts/some.xml"/>{WORLD}</mujoco>',
+            "parts/some.xml": model_of("robot.xml", world=""),
+        },
+        "robot.xml -> robot.xml",
+    ),
+    "from a folder": (
+        {"robot.xml": model_of("parts/a.xml"), "parts/a.xml": model_of("b.xml"), "parts/b.xml": model_of("a.xml")},
+        "a.xml -> b.xml -> a.xml",
+    ),
+    "a long chain": (
+        {"robot.xml": model_of("0.xml")} | {f"{k}.xml": model_of(f"{k + 1}.xml") for k in range(400)},
+        "50 deep",
+    ),
+    "too often": (
+        {
+            f"{name}.xml": model_of(f"{name}x.xml", 40 * '<attach model="m" body="o" prefix="p"/>')
+            for name in ("robot", "robotx", "robotxx", "robotxxx")
+        }
+        | {"robotxxxx.xml": f"<mujoco>{WORLD}</mujoco>"},
+        "<attach> (line 1)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOADED)
+def test_models_that_load_themselves_or_too_many(tmp_path, case):
+    files, message = LOADED[case]
+    (tmp_path / "parts").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    refuses(lambda: sim.load(tmp_path / "robot.xml"), "robot.xml", message, error=sim.ImportFileError)
+
+
+@pytest.mark.parametrize("folder", ["", "parts/"])
+def test_models_within_models_are_attached(tmp_path, folder):
+    (tmp_path / "parts").mkdir()
+    part = tmp_path / folder / "part.xml"
+    part.write_text('<mujoco><worldbody><body name="b"><joint/><geom size="1"/></body></worldbody></mujoco>')
+    attached = '<joint/><attach model="m" body="b" prefix="p"/><attach model="m" body="b" prefix="q"/>'
+    (tmp_path / "robot.xml").write_text(model_of(f"{folder}part.xml", attached))
+    assert sim.load(tmp_path / "robot.xml").num_links == 3
+
+
 NAMED_NAN = {
     "folders": '<mujoco><compiler meshdir="nano" assetdir="nan" texturedir="nanny"/>{world}</mujoco>',
     "frame": '<mujoco><asset><model name="nan" file="part.xml"/></asset><worldbody><frame name="nan_frame">'

@@ -13,7 +13,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from sim.viewer import Viewer
+from sim.viewer import Viewer, server
 from sim.viewer.server import is_own_page
 from tests.viewer.worlds import arm_and_box
 
@@ -70,8 +70,11 @@ def test_pages_are_served_to_its_own_address_only(headers, status, viewer):
         ("127.0.0.1:9000", True),  # forwarded from another port
         ("192.168.1.7:8080", True),
         ("[::1]:8080", True),
-        (f"{socket.gethostname()}:8080", True),
-        (f"{socket.gethostname()}.lan:8080", True),
+        ("robot7:8080", True),
+        ("robot7.lan:8080", True),  # in the domain of its network
+        ("ROBOT7.local:8080", True),
+        ("robot7.elsewhere.example:8080", False),  # an attacker's, that begins with its name
+        ("robot7.lan.elsewhere.example:8080", False),
         ("robot.example:8080", True),  # what it was asked to listen on
         ("elsewhere.example:8080", False),
         ("127.0.0.1.elsewhere.example:8080", False),
@@ -79,7 +82,10 @@ def test_pages_are_served_to_its_own_address_only(headers, status, viewer):
         ("", False),
     ],
 )
-def test_names_of_this_machine(name, own):
+def test_names_of_this_machine(name, own, monkeypatch):
+    monkeypatch.setattr(server, "_names", server._names.__wrapped__)
+    monkeypatch.setattr(socket, "gethostname", lambda: "Robot7")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "robot7.lan")
     assert is_own_page(Headers({"Host": name}), "robot.example") == own
     assert is_own_page(Headers({"Host": name, "Origin": f"http://{name}"}), "robot.example") == own
     assert not is_own_page(Headers({"Host": name, "Origin": "http://elsewhere.example:8080"}), "robot.example")

@@ -21,6 +21,8 @@ MOST_ELEMENTS = 1_000_000
 REPEATED = ("replicate", "composite", "flexcomp")
 # Elements within <replicate>, after expansion. MuJoCo 4 takes time quadratic in their number: 2.3 s for this many.
 MOST_REPLICAS = 10_000
+# Files that load each other by <model>, one within the other; MuJoCo's parser calls itself for each.
+MOST_NESTED = 50
 # Points along each of the two directions of a builtin mesh
 FINEST_MESH = 1000
 ARRAYS = ("hfield", "numeric", "mesh")
@@ -44,28 +46,82 @@ USER = {
 def check_text(path: Path) -> None:
     """Raise ImportFileError for a file or include that makes MuJoCo's parser allocate too much, or has NaN.
 
-    This covers elements repeated too often, arrays filled with zeros, and NaN: MuJoCo 4 warns of NaN, but its Python
-    module deadlocks in the warning after another file has raised an exception.
+    This covers elements repeated or attached too often, models that load themselves, which crash MuJoCo, arrays filled
+    with zeros, and NaN: MuJoCo 4 warns of NaN, but its Python module deadlocks in the warning after another file has
+    raised an exception.
 
     Raises:
         ImportFileError: naming the element and its line.
     """
-    waiting, seen = [path], set()
+    _count_elements(path, path, {}, ())
+
+
+def _count_elements(path: Path, file: Path, counted: dict[str, int], within: tuple[str, ...]) -> int:
+    """Return how many elements a file has, with its includes and the files that it loads as models and attaches.
+
+    Args:
+        path: the file for messages.
+        file: the file to count.
+        counted: counts of files by their real paths, added to.
+        within: real paths of the files that load this one as a model, from the first to the last.
+
+    Raises:
+        ImportFileError: see :func:`check_text`.
+    """
+    real = os.path.realpath(file)
+    if real in within:
+        chain = " -> ".join(os.path.basename(name) for name in (*within[within.index(real) :], real))
+        raise ImportFileError(path, f"loads itself as a <model>: {chain}; remove one of these <model> elements")
+    if len(within) > MOST_NESTED:
+        raise ImportFileError(path, f"loads models within models, more than {MOST_NESTED} deep; join some of the files")
+    if real not in counted:
+        texts = _included_texts(file)
+        models = {
+            tag.attributes.get("name", ""): max(
+                (_count_elements(path, each, counted, (*within, real)) for each in _model_files(file, owner, tag)),
+                default=1,
+            )
+            for owner, data in texts.items()
+            for tag in tags(data)
+            if tag.name == "model" and not tag.ends
+        }
+        counted[real] = sum(_check_tags(path, owner, data, models) for owner, data in texts.items())
+    return counted[real]
+
+
+def _included_texts(file: Path) -> dict[Path, bytes]:
+    """Return the content of a file and of all that it includes, by path."""
+    waiting, texts = [file], {}
     while waiting:
-        file = waiting.pop()
-        if file in seen or not os.path.isfile(file):  # Path.is_file raises OSError for a name that is too long
+        each = waiting.pop()
+        if each in texts or not os.path.isfile(each):  # Path.is_file raises OSError for a name that is too long
             continue
-        seen.add(file)
-        waiting += [path.parent / name for name in _check_tags(path, file)]
+        try:
+            texts[each] = read_text(each)
+        except ImportFileError:
+            continue  # MuJoCo's message tells who includes it
+        found = [tag for tag in tags(texts[each]) if tag.name == "include" and not tag.ends]
+        waiting += [file.parent / tag.attributes.get("file", "") for tag in found]
+    return texts
 
 
-def _check_tags(path: Path, file: Path) -> list[str]:
-    """Return the files that a file includes. Raise ImportFileError, see :func:`check_text`."""
-    try:
-        data = read_text(file)
-    except ImportFileError:
-        return []  # MuJoCo's message tells who includes it
-    included, factors, total, replicas = [], [1], 0, 0
+def _model_files(file: Path, owner: Path, tag: Tag) -> list[Path]:
+    """Return the files that a <model> may load: MuJoCo looks in the folders of the file and of the included one."""
+    name = tag.attributes.get("file", "")
+    folders = dict.fromkeys((owner.parent, file.parent))
+    return [folder / name for folder in folders if name and os.path.isfile(folder / name)]
+
+
+def _check_tags(path: Path, file: Path, data: bytes, models: dict[str, int]) -> int:
+    """Return how many elements one file makes. Raise ImportFileError, see :func:`check_text`.
+
+    Args:
+        path: the file for messages.
+        file: the file or include.
+        data: its content.
+        models: counts of elements of the models that can be attached, by name.
+    """
+    factors, total, replicas = [1], 0, 0
     for tag in tags(data):
         if tag.ends:
             if tag.name == "replicate" and len(factors) > 1:
@@ -78,13 +134,14 @@ def _check_tags(path: Path, file: Path) -> list[str]:
             raise ImportFileError(path, message, f"<connect> ({_where(path, file, data, tag)})")
         if tag.name in ARRAYS:
             _check_array(path, tag, _where(path, file, data, tag))
-        if tag.name == "include":
-            included.append(tag.attributes.get("file", ""))
         times = factors[-1]
         if tag.name in REPEATED:
             times *= max(1, math.prod(_whole(word) for word in tag.attributes.get("count", "").split()))
         if tag.name == "replicate" and not tag.alone:
             factors.append(times)
+        if tag.name in ("model", "attach"):
+            name = tag.attributes.get("name" if tag.name == "model" else "model", "")
+            times *= models.get(name, max(models.values(), default=1))
         total += times
         if total > MOST_ELEMENTS:
             message = f"makes {total} elements or more; at most {MOST_ELEMENTS} are supported"
@@ -93,7 +150,7 @@ def _check_tags(path: Path, file: Path) -> list[str]:
         if replicas > MOST_REPLICAS:
             message = f"makes {replicas} replicas or more; at most {MOST_REPLICAS} are supported"
             raise ImportFileError(path, message, f"<{tag.name}> ({_where(path, file, data, tag)})")
-    return included
+    return total
 
 
 def _where(path: Path, file: Path, data: bytes, tag: Tag) -> str:
