@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sim.arrays.critical_sections import serialized
+from sim.diagnostics.finite_differences import start_state
 from sim.errors import ModelError
 from sim.model.checks import is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
+from sim.simulation.engine.first_state import first_broken
 from sim.simulation.options import PgsContact
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
@@ -149,10 +151,12 @@ def study_sweeps(
     ]
     q, qd = (array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd))
     act = None if state.act is None else state.act.numpy()[[world]].astype(np.float64)
+    begun = first_broken(simulator.engine, state.broken)
+    broken = None if begun is None else begun.numpy()[[world]]
 
     def trial(number: int, warm_start: bool) -> Trajectory:
         alone = _alone(simulator, world, replace(contact, sweeps=number, warm_start=warm_start, tolerance=0.0))
-        return alone.rollout(alone.state(q, qd, act), inputs[0], steps, control=inputs[1])
+        return alone.rollout(start_state(alone, q, qd, None, act, broken), inputs[0], steps, control=inputs[1])
 
     best = trial(reference, False)
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -427,6 +428,18 @@ class Model:
     def breaks(self) -> bool:
         """Return whether points, welds and couplings may break, see :meth:`sim.ModelBuilder.add_weld_constraint`."""
         return "anchor_break_force" in self.parameters
+
+    @property
+    def breaking_names(self) -> tuple[str, ...]:
+        """Return the points, welds and coupled joints that may break."""
+        if not self.breaks:
+            return ()
+        force, torque, coupling = (
+            np.isfinite(self.parameters[name])
+            for name in ("anchor_break_force", "anchor_break_torque", "coupling_break_force")
+        )
+        names = (*self.equalities.anchor_names, *self.equalities.coupling_names)
+        return tuple(compress(names, (*(force | torque), *coupling)))
 
     @property
     def moving_surfaces(self) -> bool:

@@ -145,8 +145,8 @@ class Problem:
             )
         if simulator.model.breaks and isinstance(controls, Policy):
             raise ModelError(
-                "Problem: constraints of the model break, which a Policy doesn't carry on from stage to stage; remove "
-                "their break_force, or take PerStage() or Knots(...)"
+                f"Problem: constraints break ({', '.join(simulator.model.breaking_names)}), which a Policy doesn't "
+                "carry on from stage to stage; remove their break_force, or take PerStage() or Knots(...)"
             )
         if simulator.contact.warm_start:
             raise ModelError("Problem: the simulator has a warm start, which is hidden state; set warm_start=False")

@@ -3,8 +3,14 @@
 from typing import Any
 
 from sim.errors import ModelError
-from sim.model.model import Model
+from sim.model.model import Model, MujocoOptions
 from sim.simulation.options import contact_of_file
+
+
+def agreed_options(model: Model) -> MujocoOptions | None:
+    """Return MuJoCo's options of the MJCF files of a model's parts; None without such files, and if they differ."""
+    options = {part.mujoco for part in model.parts} - {None}
+    return options.pop() if len(options) == 1 else None
 
 
 def mujoco_settings(model: Model) -> dict[str, Any]:

@@ -437,9 +437,10 @@ class Simulator:
         Of points and welds they are the force on the second link [N] and the torque on it about the constraint's point
         [N m], along world axes [num_worlds, 6]. Of couplings, by the name of the joint that follows, the force on it
         [N m or N], and of tendons the force of limits and dry friction along their length [N], negative for a tension
-        [num_worlds]; couplings of tendons likewise, by their own names. A point or weld goes before a joint or tendon
-        of the same name. Forces are averaged over the step (with "rk4", of its last stage), and zero for constraints
-        that are off. Read them before a backward pass, which recomputes steps.
+        [num_worlds]; couplings of tendons likewise, by their own names. A name that several have belongs to the first
+        of points and welds, joints, couplings of tendons and tendons; the others are "joint/NAME",
+        "tendon_coupling/NAME" and "tendon/NAME". Forces are averaged over the step (with "rk4", of its last stage), and
+        zero for constraints that are off. Read them before a backward pass, which recomputes steps.
 
         Example:
             >>> import sim

@@ -7,6 +7,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.checks import is_whole, require_flags, require_type
 from sim.model.parameters import number_of_dims
+from sim.simulation.engine.first_state import require_zero_or_one
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.current_parameters import given_parameter
@@ -377,7 +378,9 @@ def _broken(simulator: Simulator, broken: torch.Tensor | None, like: torch.Tenso
         raise ModelError("broken is given, but no constraint of the model has a break_force; remove it")
     numbers = _numbers(simulator, "broken", broken)
     assert numbers is not None
-    return _tensor(simulator, "broken", numbers, size)
+    broken = _tensor(simulator, "broken", numbers, size)
+    require_zero_or_one("broken", broken.numpy(force=True))
+    return broken
 
 
 def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:

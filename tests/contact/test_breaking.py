@@ -1,9 +1,12 @@
 """Points, welds and couplings that break: when they do, what the state keeps, and gradients of what still holds."""
 
+import dataclasses
 import pickle
 
 import numpy as np
 import pytest
+import torch
+import warp as wp
 from pxr import Usd, UsdPhysics
 
 import sim
@@ -209,5 +212,14 @@ def test_errors():
     with raises_naming("state.broken", "(2, 1)"):
         state = simulator.initial_state()
         simulator.step(sim.State(state.q, state.qd, broken=np.ones((2, 1))))
+    one = simulator.initial_state()
+    for value in (0.5, -1.0, np.nan):
+        with raises_naming("state.broken", f"{value:g}", "give 1"):
+            simulator.step(dataclasses.replace(one, broken=np.array([[value]])))
+        with raises_naming("state.broken", f"{value:g}", "give 1"):
+            simulator.linearise(dataclasses.replace(one, broken=wp.array([[value]], dtype=wp.float64, device="cpu")))
+        with raises_naming("broken", f"{value:g}", "give 1"):
+            q, qd = (torch.from_numpy(array) for array in one.numpy())
+            sim.torch.step(simulator, q, qd, broken=torch.tensor([[value]], dtype=torch.float64))
     with raises_naming("'anchor_break_force'", "positive"):
         simulator.parameters["anchor_break_force"] = 0.0

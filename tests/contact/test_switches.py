@@ -243,6 +243,27 @@ def test_forces_of_couplings_and_tendons(contact):
     np.testing.assert_allclose(force["hinge_b"], [0.0, 0.1 * 2.0 * 2.0], rtol=1e-3, atol=1e-9)
 
 
+def test_forces_of_one_name():
+    """The name is the weld's; the joint that follows, the coupling and the tendon are told apart by their kinds."""
+    builder = sim.ModelBuilder()
+    for number, name in enumerate(("same", "other")):
+        builder.add_link(name, mass=2.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(name, "prismatic", child=name, position=(number, 0, 0), axis=(0, 0, 1))
+        builder.add_fixed_tendon("same" if number else "free", {name: 1.0}, friction_loss=3.0)
+    builder.add_tendon_coupling("same", "free")
+    builder.add_joint_coupling("same", "other")
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0, 0, 1), name="load")
+    builder.add_weld_constraint("same", "world", "load")
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
+    simulator.rollout(simulator.initial_state(), steps=200)
+    force = simulator.constraint_force
+    assert sorted(force) == ["free", "joint/same", "same", "tendon/same", "tendon_coupling/same"]
+    np.testing.assert_allclose(force["same"], [[0, 0, 0.5 * G, 0, 0, 0]], rtol=1e-3, atol=1e-6)
+    # Both slides are held at rest: each tendon's force with those of the couplings carries 2 kg.
+    np.testing.assert_allclose(force["tendon/same"] - force["joint/same"], 2.0 * G, rtol=1e-3)
+    np.testing.assert_allclose(force["free"] + force["tendon_coupling/same"] + force["joint/same"], 2.0 * G, rtol=1e-3)
+
+
 def test_check_gradients_takes_it():
     """With switches that change between steps; without them the same motion has other gradients."""
     model = lifted()

@@ -61,6 +61,18 @@ def test_begins_with_the_states_of_actuators():
     assert study.reference.drift > 1e-3
 
 
+def test_begins_with_broken_constraints():
+    """A load whose hook is broken falls, in the world studied."""
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0, 0, 1), name="load")
+    builder.add_weld_constraint("hook", "world", "load", break_force=100.0)
+    simulator = sim.Simulator(builder.finalize("float64"), DT, 2, "cpu", sim.PgsContact())
+    state = dataclasses.replace(simulator.initial_state(), broken=np.array([[0.0], [1.0]]))
+    held, falls = (sim.study_sweeps(simulator, state, steps=4, sweeps=[5], world=k).reference.drift for k in (0, 1))
+    assert held < 1e-6
+    assert falls == pytest.approx(9.81 * DT**2 * (3 + 4), rel=1e-9)
+
+
 def test_more_sweeps_leave_less_and_a_warm_start_too():
     """A leg of servos comes to stand."""
     model = leg().finalize("float64")

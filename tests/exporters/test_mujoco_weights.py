@@ -50,6 +50,23 @@ def test_joints_that_follow_others_are_weighed_as_before(tmp_path, form):
     assert_allclose(stepped(again), stepped(model), rtol=1e-10)
 
 
+def test_weights_of_a_scene_with_other_parts(tmp_path):
+    """A box that is not from the file: the written file has the file's options, and weighs its joints as the law."""
+    options = '<option timestep="0.004" integrator="implicitfast" impratio="3"/>'
+    (tmp_path / "robot.xml").write_text(FOLLOWER.replace("<mujoco>", f"<mujoco>{options}"))
+    builder = sim.ModelBuilder()
+    quietly(builder.add_mjcf, tmp_path / "robot.xml")
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(3, 0, 0), name="box")
+    model = quietly(builder.finalize, "float64")
+    assert model.mujoco is None
+    again = quietly(sim.load, quietly(write_mjcf, tmp_path / "again.xml", model), dtype="float64")
+    given = quietly(sim.load, tmp_path / "robot.xml").mujoco
+    assert again.mujoco == given
+    assert_allclose(again.q0, model.q0, atol=1e-14)
+    assert_allclose(again.equalities.coupling_q0, model.equalities.coupling_q0, atol=1e-15)
+    assert_allclose(stepped(again), stepped(model), rtol=1e-9)
+
+
 def test_mujoco_weighs_joints_that_follow_others_as_before(tmp_path):
     model = load(tmp_path, FOLLOWER)
     strictly(write_mjcf, tmp_path / "again.xml", model)

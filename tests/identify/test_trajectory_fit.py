@@ -623,6 +623,17 @@ def of(function):
     return FunctionUnknowns(("wear",), ("",), [0.1], [0.0], [1.0], function)
 
 
+def test_constraints_that_break_are_refused(pendulum):
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0, 0, 1), name="load")
+    builder.add_weld_constraint("hook", "world", "load", break_force=5.0)
+    builder.add_point_constraint("chain", "world", "load")
+    model = builder.finalize("float64")
+    log = Log(model, DT * np.arange(4), np.tile(model.q0, (4, 1)))
+    with pytest.raises(sim.ModelError, match=r"break \(hook\).*remove their break_force"):
+        fit_trajectories(model, log, ["mass of load"], dt=DT, noise={"q": 0.01})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -350,6 +350,33 @@ def test_lbfgs_says_why_it_ended():
     assert (fixed.message, fixed.converged) == ("no further improvement", True)
 
 
+def always(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    """A cost that no unknown changes, though it has a gradient."""
+    return 3.0 + 0.0 * q[-1].sum(dim=-1)
+
+
+@pytest.mark.parametrize("method", ["ilqr", "lbfgs", "gradient"])
+def test_a_constant_cost_among_others(method):
+    """The same minimum as without it, of a search that converged; also from there."""
+    costs = [so.Posture([1.0], 5.0), so.Effort(0.02)]
+    alone = so.solve(so.Problem(sliders(1), 6, costs), method)
+    assert (alone.converged, alone.message) == (True, "no further improvement")
+    problem = so.Problem(sliders(1), 6, [*costs, always])
+    for guess in (None, alone.controls):
+        with pytest.warns(UserWarning, match="'always'"):
+            found = so.solve(problem, method, guess)
+        assert (found.converged, found.message) == (True, "no further improvement")
+        np.testing.assert_allclose(found.cost, alone.cost + 3.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["ilqr", "lbfgs", "gradient"])
+def test_nothing_moves_where_no_gradient_reaches_a_cost(method):
+    """The effort is already least."""
+    with pytest.warns(UserWarning, match="'always'"):
+        found = so.solve(so.Problem(sliders(1), 6, [always, so.Effort(0.02)]), method)
+    assert (found.converged, found.message) == (False, "no gradient reaches cost 'always'")
+
+
 def test_figures_of_results():
     """Costs by iteration, a line for each control, a bar for each term; with constraints the terms are the costs'."""
     pytest.importorskip("matplotlib")

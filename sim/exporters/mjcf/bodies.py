@@ -20,6 +20,7 @@ from sim.model.poses import IDENTITY, compose, inverse
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.specs import WORLD
 from sim.render.view import view_of
+from sim.simulation.mujoco_settings import agreed_options
 from warp_kernels import types as codes
 
 
@@ -57,7 +58,8 @@ class Bodies:
         self.model = model
         self._losses = losses
         self.start = model.q0.copy()
-        if model.mujoco is not None:
+        self._soft = agreed_options(model) is not None  # whether the file states MuJoCo's options
+        if self._soft:
             self.start[model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.elements: dict[int, ET.Element] = {-1: worldbody}
         following = _chains(model, losses.path)
@@ -126,11 +128,11 @@ class Bodies:
     def weighed(self, link: int, point: Sequence[float] | np.ndarray) -> tuple[ET.Element, np.ndarray]:
         """Return a body whose inverse weight MuJoCo takes at a point of a link, and the origin of its frame there [3].
 
-        This is the link's body if its centre of mass is at the point, or if the model doesn't use MuJoCo's law. Other
-        points belong to merged links: they get massless bodies, welded to the link's body.
+        This is the link's body if its centre of mass is at the point, or if the file states none of MuJoCo's options.
+        Other points belong to merged links: they get massless bodies, welded to the link's body.
         """
         own = self.elements[link]
-        if self.model.mujoco is None or link < 0 or self.model.link_tail_dof[link] < 0:
+        if not self._soft or link < 0 or self.model.link_tail_dof[link] < 0:
             return own, np.zeros(3)
         if own.find("inertial") is not None and np.abs(point - self.model.parameters["com"][link]).max() <= ROUNDING:
             return own, np.zeros(3)

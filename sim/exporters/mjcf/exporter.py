@@ -21,6 +21,7 @@ from sim.model.checks import free_name, require_type
 from sim.model.conventions import to_mujoco
 from sim.model.model import MUJOCO_INTEGRATORS, Model
 from sim.output import check_target
+from sim.simulation.mujoco_settings import agreed_options
 from warp_kernels import types as codes
 
 
@@ -84,9 +85,8 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     steps = {part.timestep for part in model.parts if part.timestep is not None}
     if len(steps) == 1:
         option.set("timestep", repr(steps.pop()))
-    options = {part.mujoco for part in model.parts if part.mujoco is not None}
-    if len(options) == 1:
-        (stated,) = options
+    stated = agreed_options(model)
+    if stated is not None:
         option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
         if stated.integrator == "explicit":
             ET.SubElement(option, "flag", eulerdamp="disable")

@@ -32,21 +32,9 @@ def lose_values(model: Model, losses: Losses) -> None:
     losses.changes_motion("friction across a direction of a geometry, which becomes that along it", directed)
     losses.changes_motion("different values for the axes of a joint", _uneven(model))
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
-    losses.changes_motion("forces at which constraints break", _breaking(model))
+    losses.changes_motion("forces at which constraints break", list(model.breaking_names))
     if len(model.parts) > 1:
         losses.leaves_out("parts", [part.name for part in model.parts], "the file is read as one part")
-
-
-def _breaking(model: Model) -> list[str]:
-    """Return points, welds and coupled joints that may break."""
-    if not model.breaks:
-        return []
-    anchors, couplings = model.equalities.anchor_names, model.equalities.coupling_names
-    force, torque, coupling = (
-        np.isfinite(model.parameters[name])
-        for name in ("anchor_break_force", "anchor_break_torque", "coupling_break_force")
-    )
-    return [*_where(anchors, force | torque), *_where(couplings, coupling)]
 
 
 def _pulled_down(model: Model) -> list[str]:

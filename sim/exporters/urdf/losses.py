@@ -88,11 +88,8 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
             "couplings that are off",
             _distinct(list(model.equalities.coupling_names), parameters["coupling_active"] < 0.5),
         )
-    if model.breaks:
-        losses.changes_motion(
-            "couplings that break",
-            _distinct(list(model.equalities.coupling_names), np.isfinite(parameters["coupling_break_force"])),
-        )
+    couplings = model.equalities.coupling_names
+    losses.changes_motion("couplings that break", [name for name in model.breaking_names if name in couplings])
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
     losses.leaves_out("cameras", [camera.name for camera in model.cameras])

@@ -230,6 +230,11 @@ def fit_trajectories(
         raise ModelError("only fit_torques finds torque_offset; subtract it from tau with Log.with_offset")
     if contact is not None and contact.warm_start:
         raise ModelError("contact: intervals are simulated separately; set warm_start=False")
+    if model.breaks:
+        raise ModelError(
+            f"fit_trajectories: constraints break ({', '.join(model.breaking_names)}), but segments begin with none "
+            "broken; remove their break_force, and the time after a break from the logs"
+        )
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     if known_start and (segment is not None or start is not None):

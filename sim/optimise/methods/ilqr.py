@@ -145,8 +145,8 @@ def require_stages(problem: Problem, method: str) -> None:
         )
     if problem.model.breaks:
         raise ModelError(
-            f"{method}: constraints of the model break, which its expansions ignore; remove their break_force, or use "
-            "gradient, lbfgs or cmaes"
+            f"{method}: constraints break ({', '.join(problem.model.breaking_names)}), which its expansions ignore; "
+            "remove their break_force, or use gradient, lbfgs or cmaes"
         )
 
 

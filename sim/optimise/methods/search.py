@@ -103,7 +103,7 @@ def warn_of_zero_gradients(
         guesses: unknowns of the first guesses [starts, n].
         start: initial state. Default: the problem's.
     """
-    lost = _unreached(problem, guesses, start)
+    lost, _ = _split_by_slope(problem, guesses, start)
     if lost:
         said = "'" + "', '".join(lost) + "'"
         warnings.warn(
@@ -116,17 +116,26 @@ def warn_of_zero_gradients(
     return lost
 
 
-def _unreached(problem: Problem, unknowns: np.ndarray, start: Sequence[np.ndarray] | None = None) -> list[str]:
-    """Return the names of the costs that aren't zero, but have a derivative of zero in every unknown and world."""
+def _split_by_slope(
+    problem: Problem, unknowns: np.ndarray, start: Sequence[np.ndarray] | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the names of the costs that aren't zero, but have a derivative of zero in every unknown and world, and of
+    those that have another derivative.
+    """
     x = torch.as_tensor(unknowns, dtype=problem.dtype, device=problem.device).requires_grad_()
     motion = problem.motion(x, start)
     values = [(_name(cost), cost.value(motion)) for cost in problem.costs]
     counting = [(name, value) for name, value in values if value.requires_grad and bool(value.isfinite().all())]
-    return [
-        name
-        for name, value in counting
-        if bool(value.any()) and not bool(torch.autograd.grad(value.sum(), x, retain_graph=True)[0].any())
-    ]
+    depends = [_depends(value, x) for _, value in counting]
+    reached = [name for (name, _), moves in zip(counting, depends, strict=True) if moves]
+    lost = [name for (name, value), moves in zip(counting, depends, strict=True) if not moves and bool(value.any())]
+    return lost, reached
+
+
+def _depends(value: torch.Tensor, x: torch.Tensor) -> bool:
+    """Return whether a cost has a derivative in an unknown that isn't zero."""
+    (slope,) = torch.autograd.grad(value.sum(), x, retain_graph=True, allow_unused=True)
+    return slope is not None and bool(slope.any())
 
 
 def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwise: str) -> ModelError:
@@ -183,13 +192,14 @@ def finished(
 ) -> Result:  # fmt: skip
     """Return the result for the best unknowns [n], after one more simulation.
 
-    Where the search ended since no gradient reaches some of the ``lost`` costs, see :func:`warn_of_zero_gradients`, its
-    message says so.
+    Where the search changed nothing since no gradient reaches some of the ``lost`` costs, see
+    :func:`warn_of_zero_gradients`, its message says so. Where it converged in others, those only add to their sum.
     """
-    if lost and message in NO_PROGRESS:
-        unreached = [name for name in _unreached(problem, unknowns[None]) if name in lost]
-        if unreached:
-            message, converged = f"no gradient reaches cost '{unreached[0]}'", False
+    if lost and message in NO_PROGRESS and not history[-1] < history[0]:
+        unreached, reached = _split_by_slope(problem, unknowns[None])
+        stuck = [name for name in unreached if name in lost]
+        if stuck and not reached:
+            message, converged = f"no gradient reaches cost '{stuck[0]}'", False
     with torch.no_grad():
         motion = _motion(problem, unknowns)
         each, violation = problem.terms(motion)[:, 0], float(problem.violation(motion)[0])

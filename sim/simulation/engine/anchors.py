@@ -37,11 +37,19 @@ def anchor_distances(step: Step) -> np.ndarray:
 def constraint_forces(step: Step) -> dict[str, np.ndarray]:
     """Return the forces in the last step by name, see :attr:`sim.Simulator.constraint_force`."""
     equalities = step.model.equalities
-    found = _tendon_forces(step) if step.tendons else {}
     world, _, item, impulse = _listed(step, COUPLING)
-    for number, name in enumerate(equalities.coupling_names):
-        found[name] = _summed(step, world[item == number], impulse[item == number, 0])
-    return found | dict(zip(equalities.anchor_names, _anchor_forces(step).swapaxes(0, 1), strict=True))
+    forces = {
+        "constraint": dict(zip(equalities.anchor_names, _anchor_forces(step).swapaxes(0, 1), strict=True)),
+        "joint": {
+            name: _summed(step, world[item == number], impulse[item == number, 0])
+            for number, name in enumerate(equalities.coupling_names)
+        },
+        **(_tendon_forces(step) if step.tendons else {}),
+    }
+    found: dict[str, np.ndarray] = {}
+    for kind, named in forces.items():
+        found |= {f"{kind}/{name}" if name in found else name: force for name, force in named.items()}
+    return found
 
 
 def _listed(step: Step, *kinds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -58,19 +66,27 @@ def _summed(step: Step, world: np.ndarray, impulse: np.ndarray) -> np.ndarray:
     return np.bincount(world, impulse, minlength=step.num_worlds) / float(step.dt)
 
 
-def _tendon_forces(step: Step) -> dict[str, np.ndarray]:
-    """Return the forces of limits, dry friction and couplings along tendons, by the names of tendons and couplings."""
+def _tendon_forces(step: Step) -> dict[str, dict[str, np.ndarray]]:
+    """Return the forces along tendons: of couplings, and of limits and dry friction, by the names of couplings and
+    tendons.
+    """
     assert step.tendons is not None
     rows, tendons = step.tendons.tendon_rows, step.model.tendons
     kind, tendon, coupling = (getattr(rows, name).numpy() for name in ("kind", "tendon", "coupling"))
     world, _, item, impulse = _listed(step, TENDON_LIMIT, TENDON)
     along = np.where(kind[item] == UPPER, -1.0, 1.0) * impulse[:, 0]
-    found = {}
-    for names, owner, own in ((tendons.names, tendon, kind != TIED), (tendons.coupling_names, coupling, kind == TIED)):
+
+    def by_name(names: tuple[str, ...], owner: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:
+        found = {}
         for number in np.unique(owner[own]).tolist():
             chosen = own[item] & (owner[item] == number)
             found[names[number]] = _summed(step, world[chosen], along[chosen])
-    return found
+        return found
+
+    return {
+        "tendon_coupling": by_name(tendons.coupling_names, coupling, kind == TIED),
+        "tendon": by_name(tendons.names, tendon, kind != TIED),
+    }
 
 
 def _anchor_forces(step: Step) -> np.ndarray:

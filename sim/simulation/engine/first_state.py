@@ -1,5 +1,6 @@
 """Initial state of a rollout, checked and completed."""
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.host_memory import AnyArray
@@ -60,7 +61,16 @@ def first_broken(engine: Engine, given: ArrayLike | None, name: str = "state.bro
     size = len(s.model.switch_names)
     if given is None:
         return wp.zeros((s.num_worlds, size), dtype=s.model.scalar, device=s.device)
-    return engine.batches.of_worlds(given, size, name)
+    broken = engine.batches.of_worlds(given, size, name)
+    require_zero_or_one(name, broken.numpy())
+    return broken
+
+
+def require_zero_or_one(name: str, values: np.ndarray) -> None:
+    """Raise ModelError for a mark of broken constraints that is neither 0 nor 1."""
+    wrong = values[(values != 0) & (values != 1)]
+    if wrong.size:
+        raise ModelError(f"{name} has the value {wrong[0]:g}; give 1 for constraints that are broken, 0 for others")
 
 
 def first_impulses(engine: Engine, given: Impulses | None) -> Impulses | None:
