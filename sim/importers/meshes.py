@@ -9,16 +9,18 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
 
 from sim.errors import ModelError
+from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
 from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
 
 HEADER, CHUNK = 12, 8  # bytes before the first chunk of a .glb file, and before the data of a chunk
@@ -90,10 +92,6 @@ def _description(path: Path) -> dict[str, Any]:
     return description
 
 
-# Imported where a mesh is read: together they take as long to import as NumPy and SciPy.
-if TYPE_CHECKING:
-    import trimesh
-
 GLTF = (".gltf", ".glb")
 SUFFIXES = (".stl", ".obj", ".ply", ".dae", *GLTF)
 COLLADA_LOOKS = {
@@ -109,15 +107,15 @@ STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
 PLY_TEXT, PLY_ELEMENT = rb"^format +ascii", rb"^element +\S+ +(\d+)"  # in the header of a .ply file
 FROM_ZERO = re.compile(r"^ *f (?:[^#\n]* )?0(?:[/ ][^\n]*)?$", re.MULTILINE)
 NOT_FINITE = re.compile(rb"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
-Colour = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Triangles of one colour in a mesh file, in metres. ``rgba`` is None if the file states no colour."""
+    """Triangles of one colour and material in a mesh file, in metres. ``rgba`` is None if the file states no colour."""
 
     mesh: Mesh
     rgba: Colour | None
+    material: Material = DEFAULT_MATERIAL
 
 
 class MeshLibrary:
@@ -129,6 +127,7 @@ class MeshLibrary:
 
     Attributes:
         decomposed: convex pieces of decomposed files, by path and scale.
+        notes: what is not kept of the looks of files.
     """
 
     def __init__(self, folder: Path, package_dirs: Sequence[Path] = ()):
@@ -137,6 +136,7 @@ class MeshLibrary:
         self._pieces: dict[Path, list[Piece]] = {}
         self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
         self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}
+        self.notes: list[str] = []
 
     def find(self, filename: str) -> Path:
         """Return the path of the mesh that a robot file calls ``filename``.
@@ -172,9 +172,9 @@ class MeshLibrary:
         raise ModelError(f"mesh '{filename}' not found; searched {searched}; {hint}")
 
     def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:
-        """Return the triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
+        """Return the triangles of a mesh file, one piece per colour and material, scaled by ``scale`` [3]."""
         pieces = self._read(self.find(filename), filename)
-        return [Piece(_scaled(piece.mesh, scale, filename), piece.rgba) for piece in pieces]
+        return [replace(piece, mesh=_scaled(piece.mesh, scale, filename)) for piece in pieces]
 
     def surface(self, filename: str, scale: np.ndarray) -> Mesh:
         """Return all triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
@@ -218,17 +218,19 @@ class MeshLibrary:
                 )
             try:
                 with np.errstate(all="ignore"):  # non-finite values are rejected afterwards
-                    pieces = _read_pieces(path)
+                    looks = MeshLooks(1.0, 1.0) if path.suffix.lower() in GLTF else MeshLooks()
+                    pieces = _read_pieces(path, looks)
             except Exception as error:  # trimesh's readers raise many types of errors for broken files
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
             if not pieces:
                 raise ModelError(f"mesh '{filename}' ({path}) contains no triangles")
             self._pieces[path] = pieces
+            self.notes += [f"mesh '{filename}': {note}" for note in dict.fromkeys(looks.notes)]
         return self._pieces[path]
 
 
-def _read_pieces(path: Path) -> list[Piece]:
-    """Return triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
+def _read_pieces(path: Path, looks: MeshLooks) -> list[Piece]:
+    """Return triangles by colour and material. The unit of the file is applied, its up axis is not, as in ROS."""
     import trimesh
 
     suffix = path.suffix.lower()
@@ -236,20 +238,31 @@ def _read_pieces(path: Path) -> list[Piece]:
         check_gltf(path)
     elif suffix == ".stl":
         _check_stl(path)
-    reader = {".dae": _read_collada, ".obj": _read_obj, ".ply": _read_ply}.get(suffix)
-    scene = _read_scene(str(path)) if reader is None else reader(path)
-    by_colour: dict[Colour | None, list[Mesh]] = {}
+    if suffix == ".obj":
+        scene = _read_obj(path, looks)
+    else:
+        reader = {".dae": _read_collada, ".ply": _read_ply}.get(suffix)
+        scene = _read_scene(str(path)) if reader is None else reader(path)
+    by_look: dict[tuple[Colour | None, Material], list[Mesh]] = {}
     factor = 1.0
     if scene.units is not None:
         factor = float(trimesh.units.unit_conversion(scene.units, "meters"))
     if not (math.isfinite(factor) and factor > 0.0):
         raise ValueError(f"its unit is {factor} m; it must be finite and positive")
+    known: list[tuple[Colour | None, Material]] = []
+    for part in scene.geometry.values():
+        if isinstance(part, trimesh.Trimesh):
+            part.metadata["look"] = len(known)
+            known.append(looks.of(part.visual))
     for part in scene.dump():
         if isinstance(part, trimesh.Trimesh) and len(part.faces):
-            mesh = Mesh(np.array(part.vertices, dtype=np.float64) * factor, np.array(part.faces, dtype=np.int32))
-            by_colour.setdefault(_colour(part), []).append(mesh)
-    pieces = [Piece(_joined(meshes), colour) for colour, meshes in by_colour.items()]
-    return pieces
+            rgba, material = known[part.metadata["look"]]
+            uv = None if material.texture is None else corner_uv(part)
+            if uv is None:
+                material = replace(material, texture=None)
+            mesh = Mesh(np.array(part.vertices, dtype=np.float64) * factor, np.array(part.faces, dtype=np.int32), uv)
+            by_look.setdefault((rgba, material), []).append(mesh)
+    return [Piece(_joined(meshes), *look) for look, meshes in by_look.items()]
 
 
 def _read_scene(source: Any, **options: Any) -> Any:
@@ -271,19 +284,16 @@ def _read_scene(source: Any, **options: Any) -> Any:
     return scene
 
 
-def _read_obj(path: Path) -> Any:
+def _read_obj(path: Path, looks: MeshLooks) -> Any:
     """Read an .obj file as a scene, normalised to the whitespace and line ends that trimesh supports.
 
     Raises:
         ValueError: for a face that counts its corners from 0, which trimesh treats as the last vertex.
     """
-    import trimesh
-
     text = path.read_text("utf-8-sig", errors="replace").replace("\t", " ")
     if (found := FROM_ZERO.search(text)) is not None:
         raise ValueError(f"the face '{found[0].strip()}' has a vertex 0; indices of an .obj file start at 1")
-    resolver = trimesh.resolvers.FilePathResolver(str(path))
-    return _read_scene(io.StringIO(text), file_type="obj", resolver=resolver)
+    return _read_scene(io.StringIO(text), file_type="obj", resolver=texture_files(str(path), looks.notes))
 
 
 def _read_ply(path: Path) -> Any:
@@ -346,25 +356,22 @@ def _check_positions(path: Path) -> None:
                     raise ValueError(f"a position in '{source.get('id')}' is not finite")
 
 
-def _colour(part: "trimesh.Trimesh") -> Colour | None:
-    visual: Any = part.visual
-    if visual.kind is None:
-        return None
-    source = visual.material if visual.kind == "texture" else visual
-    r, g, b, a = (float(channel) / 255.0 for channel in source.main_color)
-    return r, g, b, a
-
-
 def _joined(meshes: list[Mesh]) -> Mesh:
     starts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
     faces = [mesh.faces + start for mesh, start in zip(meshes, starts, strict=False)]
-    return Mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces).astype(np.int32))
+    uv = [mesh.uv for mesh in meshes if mesh.uv is not None]
+    return Mesh(
+        np.concatenate([mesh.vertices for mesh in meshes]),
+        np.concatenate(faces).astype(np.int32),
+        np.concatenate(uv) if len(uv) == len(meshes) else None,
+    )
 
 
 def _scaled(mesh: Mesh, scale: np.ndarray, filename: str) -> Mesh:
     # A mirrored mesh would show its inside, so its triangles are reversed.
-    faces = mesh.faces[:, ::-1] if scale.prod() < 0.0 else mesh.faces
-    return Mesh(_checked(mesh.vertices, scale, filename), np.ascontiguousarray(faces))
+    turn = -1 if scale.prod() < 0.0 else 1
+    uv = None if mesh.uv is None else mesh.uv[:, ::turn]
+    return Mesh(_checked(mesh.vertices, scale, filename), np.ascontiguousarray(mesh.faces[:, ::turn]), uv)
 
 
 def _checked(vertices: np.ndarray, scale: np.ndarray, filename: str) -> np.ndarray:

@@ -11,8 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from sim.model.looks import Material, Texture
 from sim.model.medium import DragBoxes
-from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, PairSoftness, Part
+from sim.model.model import (
+    Frame,
+    Geometry,
+    Keyframe,
+    Mesh,
+    Model,
+    MountedCamera,
+    MujocoOptions,
+    PairFriction,
+    PairSoftness,
+    Part,
+)
 from sim.model.sensors import Sensor
 from sim.model.softness import Softness
 from sim.model.tendons import Tendons
@@ -24,7 +36,9 @@ CLASSES = {
         Model,
         Frame,
         Geometry,
+        Material,
         Mesh,
+        MountedCamera,
         Part,
         MujocoOptions,
         Keyframe,
@@ -35,10 +49,12 @@ CLASSES = {
         Sensor,
         Equalities,
         Tendons,
+        Texture,
         Transmissions,
     )
 }
-DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}
+DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1", "|u1"}
+SHARED = (Mesh, Texture)
 LENGTH = struct.Struct("<Q")
 
 
@@ -69,7 +85,7 @@ class _Writer:
     def __init__(self) -> None:
         self.blocks: list[bytes] = []
         self._end = 0
-        self._meshes: dict[int, int] = {}
+        self._shared: dict[int, int] = {}
 
     def plain(self, value: Any) -> Any:
         """Convert a value to JSON types."""
@@ -85,12 +101,12 @@ class _Writer:
             return {"map": {str(key): self.plain(each) for key, each in value.items()}}
         if isinstance(value, ExcludedPairs):
             return {"pairs": [self._array(each) for each in value.arrays()]}
-        # Geometries that share a mesh still share it afterwards, so that its kernel data are made once.
-        if isinstance(value, Mesh) and id(value) in self._meshes:
-            return {"mesh": self._meshes[id(value)]}
+        # Geometries that share a mesh or a texture still share it afterwards, so that its kernel data are made once.
+        if isinstance(value, SHARED) and id(value) in self._shared:
+            return {"shared": self._shared[id(value)]}
         made = {field.name: self.plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        if isinstance(value, Mesh):
-            self._meshes[id(value)] = len(self._meshes)
+        if isinstance(value, SHARED):
+            self._shared[id(value)] = len(self._shared)
         return {"class": type(value).__name__, "fields": made}
 
     def _array(self, array: np.ndarray) -> dict[str, Any]:
@@ -103,7 +119,7 @@ class _Writer:
 class _Reader:
     def __init__(self, data: bytes, start: int):
         self._data, self._start = data, start
-        self._meshes: list[Mesh] = []
+        self._shared: list[Mesh | Texture] = []
 
     def value(self, plain: Any) -> Any:
         """Restore the argument of :meth:`_Writer.plain`; sequences become tuples."""
@@ -117,11 +133,11 @@ class _Reader:
             return {key: self.value(each) for key, each in plain["map"].items()}
         if "pairs" in plain:
             return ExcludedPairs.from_arrays(*(self.value(each) for each in plain["pairs"]))
-        if "mesh" in plain:
-            return self._meshes[plain["mesh"]]
+        if "shared" in plain:
+            return self._shared[plain["shared"]]
         made: Any = CLASSES[plain["class"]](**{name: self.value(each) for name, each in plain["fields"].items()})
-        if isinstance(made, Mesh):
-            self._meshes.append(made)
+        if isinstance(made, SHARED):
+            self._shared.append(made)
         return made
 
     def _array(self, dtype: str, shape: list[int], offset: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from sim.errors import ModelError
 from sim.model.checks import counted, find_number, numbered, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.medium import DragBoxes
 from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -72,10 +73,18 @@ class MountedCamera:
 
 @dataclass(frozen=True)
 class Mesh:
-    """A triangle mesh in the frame of its geometry, in metres. vertices [nv, 3], faces [nf, 3]."""
+    """A triangle mesh in the frame of its geometry, in metres.
+
+    Attributes:
+        vertices: positions [nv, 3].
+        faces: vertex indices [nf, 3].
+        uv: texture coordinates at each corner of each face [nf, 3, 2]; (0, 0) is the lower left corner of the image,
+            (1, 1) the upper right one. None for a mesh without.
+    """
 
     vertices: np.ndarray
     faces: np.ndarray
+    uv: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
@@ -95,7 +104,7 @@ class Geometry:
             its heights; plane zeros, normal z.
         mesh: hull of a convex mesh, or a triangle or visual mesh as read; None for primitives.
         heights: heights of a heightfield over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
-        rgba: colour.
+        rgba: colour; material: roughness, metallic and texture.
         collides: whether it takes part in contact.
         visible: whether it is drawn.
         group: bits of its collision groups; mask: bits of the groups that it collides with.
@@ -120,6 +129,7 @@ class Geometry:
     mesh: Mesh | None = None
     heights: np.ndarray | None = None
     rgba: tuple[float, float, float, float] = (0.7, 0.7, 0.7, 1.0)
+    material: Material = DEFAULT_MATERIAL
     collides: bool = True
     visible: bool = True
     group: int = 1

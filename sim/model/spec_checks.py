@@ -187,6 +187,16 @@ def solid_mass(where: str, volume: float, mass: float | None, density: float | N
     return value if mass is not None else value * abs(volume)
 
 
+def texture_coordinates(where: str, mesh: Mesh | None) -> None:
+    """Raise ModelError unless the texture coordinates of a mesh, if it has any, are finite and one per corner."""
+    if isinstance(mesh, Mesh) and mesh.uv is not None:
+        uv = as_numbers(f"{where}: texture coordinates", mesh.uv)
+        if uv.shape != (len(mesh.faces), 3, 2) or not np.isfinite(uv).all():
+            raise ModelError(
+                f"{where}: texture coordinates have shape {uv.shape}; expected finite numbers {(len(mesh.faces), 3, 2)}"
+            )
+
+
 def colour(where: str, rgba: Sequence[float]) -> tuple[float, float, float, float]:
     """Return red, green, blue and opacity of a geometry; raise ModelError for numbers outside 0 to 1."""
     values = finite(f"{where}: rgba", rgba, (4,))

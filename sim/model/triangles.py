@@ -35,12 +35,13 @@ def static_mesh(where: str, mesh: Mesh | None) -> Mesh:
     a, b, c = used[faces].transpose(1, 0, 2)
     across = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     longest = np.max([((b - a) ** 2).sum(1), ((c - b) ** 2).sum(1), ((a - c) ** 2).sum(1)], axis=0)
-    faces = faces[across > FLAT * longest]
+    solid = across > FLAT * longest
+    faces = faces[solid]
     if not len(faces):
         raise ModelError(f"{where}: the mesh has no triangle with an area")
     _require_one_side(where, used, faces)
     kept, inverse = np.unique(faces, return_inverse=True)
-    return Mesh(used[kept], inverse.reshape(-1, 3))
+    return Mesh(used[kept], inverse.reshape(-1, 3), None if mesh.uv is None else np.asarray(mesh.uv)[solid])
 
 
 def _arrays(where: str, vertices: npt.ArrayLike, faces: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:

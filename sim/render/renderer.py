@@ -17,12 +17,14 @@ from sim.arrays.launch import launch
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, require_type
+from sim.model.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
 from sim.render.tendons import COLOR as TENDON_COLOR
 from sim.render.tendons import num_tendon_pieces, tendon_pieces, tubes
-from sim.render.tessellation import Triangles, sphere, tessellate
+from sim.render.tessellation import Triangles, sphere, textured
+from sim.render.textures import TextureSet, uv_density
 from sim.render.view import (
     Camera,
     Marker,
@@ -169,6 +171,7 @@ class Renderer:
             raise ModelError(f"tile is {tile!r}; it must be positive")
         require_type("camera", camera, Camera, "a sim.render.Camera")
         self.unit = length_unit(camera.distance)
+        self.textures = TextureSet([g.material for g in model.geometries if g.visible])
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
         self.size = (height, width)
@@ -297,7 +300,7 @@ class Renderer:
         drawn = [self.model.geometries[k] for k in self.drawn]
         worlds = len(self.offsets)
         segments = FINE if len(drawn) * worlds <= FEW else COARSE
-        shapes: list[Triangles] = [tessellate(g, segments) for g in drawn] * worlds
+        shapes: list[Triangles] = [textured(g, segments) for g in drawn] * worlds
         colors = [g.rgba for g in drawn] * worlds
         self.marker_poses = _at([m.position for m in markers])
         shapes += [sphere(m.radius) for m in markers]
@@ -314,6 +317,8 @@ class Renderer:
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
         faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
         rgba = np.array(colors)
+        materials = [g.material for g in drawn] * worlds
+        materials += [DEFAULT_MATERIAL] * (len(shapes) - len(materials))
         instance = np.repeat(np.arange(len(shapes)), [len(s.faces) for s in shapes])
         order = np.argsort(rgba[instance, 3] < 1.0, kind="stable")  # transparent shapes come last
         solid = int((rgba[instance, 3] >= 1.0).sum())
@@ -333,6 +338,16 @@ class Renderer:
             self.scene.corner_normals = wp.array(normals.reshape(-1, 3).astype(np.float32), dtype=wp.vec3)
             self.scene.instance_colors = wp.array(linear_light(rgba[:, :3]).astype(np.float32), dtype=wp.vec3)
             self.scene.instance_opacity = wp.array(rgba[:, 3].astype(np.float32), dtype=float)
+            self.scene.instance_roughness = wp.array([m.roughness for m in materials], dtype=float)
+            self.scene.instance_metallic = wp.array([m.metallic for m in materials], dtype=float)
+            pairs = zip(materials, shapes, strict=True)
+            numbers = [self.textures.index(material, shape.uv is not None) for material, shape in pairs]
+            self.scene.instance_textures = wp.array(numbers, dtype=int)
+            uv = np.concatenate([np.zeros((len(s.faces), 3, 2)) if s.uv is None else s.uv for s in shapes])[order]
+            self.scene.corner_uv = wp.array(uv.reshape(-1, 2).astype(np.float32), dtype=wp.vec2)
+            points = np.concatenate([s.vertices for s in shapes]) / self.unit
+            self.scene.triangle_density = wp.array(uv_density(points, faces[order], uv).astype(np.float32), dtype=float)
+            self.scene.textures = self.textures.arrays(self.kernels)
             self.scene.first_glass = solid
             self.local_tubes = self.local[first_tube : first_tube + self.tubes.count * len(self.tubes.shape.vertices)]
             self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
@@ -343,18 +358,29 @@ class Renderer:
         self.plane_numbers = visible_planes(self.model)
         planes = [self.model.geometries[k] for k in self.plane_numbers]
         self.plane_poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
+        materials = [plane.material for plane in planes]
+        self.repeats = np.array([(m.texture and m.repeat) or (0.0, 0.0) for m in materials]).reshape(-1, 2)
+        textures = np.array([self.textures.index(m, m.repeat is not None) for m in materials], dtype=np.int32)
+        self.scene.plane_textures = wp.array(textures, dtype=int, device=self.device)
+        repeats = (self.repeats * self.unit).astype(np.float32)
+        self.scene.plane_repeats = wp.array(repeats, dtype=wp.vec2, device=self.device)
         colors = linear_light(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
         self.scene.planes = wp.zeros(len(planes), dtype=wp.transform, device=self.device)
         self.scene.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
     def _orient_planes(self) -> None:
-        """Move the planes for the camera, each within itself by whole squares to the point that the camera looks at."""
+        """Move the planes for the camera, each within itself to the point that the camera looks at, by whole squares or
+        whole repeats of its texture.
+        """
         poses = self.plane_poses.copy()
         if not len(poses):
             return  # older versions of SciPy reject an empty array of rotations
         turn = Rotation.from_quat(poses[:, 3:])
-        squares = turn.inv().apply(np.asarray(self.camera.target) - poses[:, :3]) // (2.0 * self.tile)
-        poses[:, :3] += turn.apply(squares * (2.0 * self.tile, 2.0 * self.tile, 0.0))
+        period = np.zeros((len(poses), 3))
+        squares = np.full_like(self.repeats, 2.0 * self.tile)
+        period[:, :2] = np.divide(1.0, self.repeats, out=squares, where=self.repeats != 0.0)
+        seen = turn.inv().apply(np.asarray(self.camera.target) - poses[:, :3])
+        poses[:, :3] += turn.apply(np.floor(seen[:, :2] / period[:, :2]) @ np.eye(2, 3) * period)
         self.scene.planes.assign(self._seen(poses))
 
     def _seen(self, poses: np.ndarray) -> np.ndarray:

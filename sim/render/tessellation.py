@@ -1,6 +1,6 @@
 """Triangle meshes of all geometry types, with smooth normals on smooth surfaces."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -20,11 +20,24 @@ class Triangles:
         vertices: positions [nv, 3], in metres.
         faces: vertex indices [nf, 3], counter-clockwise seen from outside.
         normals: unit normal at every corner of every face [nf, 3, 3].
+        uv: texture coordinates at every corner of every face [nf, 3, 2]; None without.
     """
 
     vertices: np.ndarray
     faces: np.ndarray
     normals: np.ndarray
+    uv: np.ndarray | None = None
+
+
+def textured(geometry: Geometry, segments: int = 32) -> Triangles:
+    """Return the triangles of a geometry as :func:`tessellate` does, with coordinates of its texture if it has one.
+
+    They are those of its mesh, or else a projection along z.
+    """
+    triangles, material = tessellate(geometry, segments), geometry.material
+    if material.texture is None or triangles.uv is not None or material.repeat is None:
+        return triangles
+    return replace(triangles, uv=0.5 + triangles.vertices[triangles.faces][..., :2] * material.repeat)
 
 
 def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
@@ -57,7 +70,7 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
     if geometry.mesh is None:
         kind = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
         raise ModelError(f"geometry '{geometry.name}': a {kind} without a mesh has no triangles to draw")
-    return with_normals(geometry.mesh.vertices * geometry.size, geometry.mesh.faces)
+    return with_normals(geometry.mesh.vertices * geometry.size, geometry.mesh.faces, geometry.mesh.uv)
 
 
 def sphere(radius: float, segments: int = 32) -> Triangles:
@@ -92,7 +105,7 @@ def surface(heights: np.ndarray, size: np.ndarray) -> Triangles:
     return with_normals(vertices, np.concatenate([lower, upper]))
 
 
-def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
+def with_normals(vertices: np.ndarray, faces: np.ndarray, uv: np.ndarray | None = None) -> Triangles:
     """Add corner normals: the angle-weighted mean over the faces at a vertex, up to the crease angle."""
     vertices = np.asarray(vertices, dtype=np.float64)
     faces = np.asarray(faces, dtype=np.int64)
@@ -112,7 +125,8 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
     here, there = pairs.row[smooth], pairs.col[smooth]
     mean = sparse.csr_matrix((angles[there], (here, owner[there])), (faces.size, len(faces))) @ flat
     mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-    return Triangles(vertices, faces.astype(np.int32), mean.reshape(-1, 3, 3))
+    uv = None if uv is None else np.asarray(uv, dtype=np.float64)[solid]
+    return Triangles(vertices, faces.astype(np.int32), mean.reshape(-1, 3, 3), uv)
 
 
 def _round(radius: float, half_length: float, segments: int) -> Triangles:

@@ -18,6 +18,7 @@ SHADED_GROUND = -3
 FAR = 1.0e6  # visibility limit [m]
 GROUND_DISTANCE = 0.12  # reach of the darkening of the ground by nearby objects [m]
 MOST_LAYERS = 16  # of transparent surfaces
+DIELECTRIC = 0.04  # share of the light that a surface other than metal reflects head-on like a mirror
 
 
 @functools.cache
@@ -44,24 +45,49 @@ def render_kernels() -> SimpleNamespace:
         fog: float
 
     @wp.struct
+    class Textures:
+        """Images, each with its levels of detail: the image itself, then half of its size, and so on to one texel.
+
+        A level begins at a texel, and has a width and a height. Texels are bytes of sRGB, of which ``linear`` has the
+        linear light [256].
+        """
+
+        first_level: wp.array(dtype=int)
+        levels: wp.array(dtype=int)
+        starts: wp.array(dtype=int)
+        sizes: wp.array2d(dtype=int)
+        texels: wp.array2d(dtype=wp.uint8)
+        linear: wp.array(dtype=float)
+
+    @wp.struct
     class Scene:
-        """Scene: the planes with their colours, the colour and opacity of each instance, and for each triangle its
-        instance and the normals at its three corners. The triangles of the mesh ``glass``, which is transparent, come
-        after those of the mesh of all others.
+        """Scene: the planes with their colours, textures (-1 for none) and repeats per length; colour, opacity,
+        roughness, metallic and texture of each instance; and for each triangle its instance, normals and texture
+        coordinates at its three corners, and the texture coordinates per length. The triangles of the mesh ``glass``,
+        which is transparent, come after those of the mesh of all others.
         """
 
         planes: wp.array(dtype=wp.transform)
         plane_colors: wp.array(dtype=wp.vec3)
+        plane_textures: wp.array(dtype=int)
+        plane_repeats: wp.array(dtype=wp.vec2)
         instance_colors: wp.array(dtype=wp.vec3)
         instance_opacity: wp.array(dtype=float)
+        instance_roughness: wp.array(dtype=float)
+        instance_metallic: wp.array(dtype=float)
+        instance_textures: wp.array(dtype=int)
         first_glass: int
         triangle_instance: wp.array(dtype=int)
         corner_normals: wp.array(dtype=wp.vec3)
+        corner_uv: wp.array(dtype=wp.vec2)
+        triangle_density: wp.array(dtype=float)
+        textures: Textures
 
     @wp.struct
     class Surface:
         """First surface of a ray: an instance, ground or sky, with its normals towards the eye, smoothed and of the
-        triangle, its own colour, and the amount of haze before it.
+        triangle, the colours that it reflects diffusely and like a mirror (head-on), its roughness, and the amount of
+        haze before it.
         """
 
         shown: int
@@ -69,6 +95,8 @@ def render_kernels() -> SimpleNamespace:
         normal: wp.vec3
         flat: wp.vec3
         albedo: wp.vec3
+        mirror: wp.vec3
+        roughness: float
         distance: float
         haze: float
 
@@ -142,7 +170,40 @@ def render_kernels() -> SimpleNamespace:
         return plane, nearest
 
     @wp.func
+    def texel(textures: Textures, level: int, column: int, row: int):
+        """Return a texel of a level in linear light; the image repeats."""
+        width = textures.sizes[level, 0]
+        height = textures.sizes[level, 1]
+        at = textures.starts[level] + (row + height) % height * width + (column + width) % width
+        return wp.vec3(
+            textures.linear[int(textures.texels[at, 0])],
+            textures.linear[int(textures.texels[at, 1])],
+            textures.linear[int(textures.texels[at, 2])],
+        )
+
+    @wp.func
+    def image_color(textures: Textures, texture: int, uv: wp.vec2, footprint: float):
+        """Return the colour of an image around a point, in linear light.
+
+        Bilinear in the level of detail whose texels are about as large as the footprint of the pixel, which is in
+        texture coordinates.
+        """
+        first = textures.first_level[texture]
+        size = float(wp.max(textures.sizes[first, 0], textures.sizes[first, 1]))
+        finer = int(wp.log2(wp.max(footprint * size, 1.0)) + 0.5)
+        level = first + wp.min(finer, textures.levels[texture] - 1)
+        x = (uv[0] - wp.floor(uv[0])) * float(textures.sizes[level, 0]) - 0.5
+        y = (wp.ceil(uv[1]) - uv[1]) * float(textures.sizes[level, 1]) - 0.5
+        column = int(wp.floor(x))
+        row = int(wp.floor(y))
+        across = x - wp.floor(x)
+        above = mix(texel(textures, level, column, row), texel(textures, level, column + 1, row), across)
+        below = mix(texel(textures, level, column, row + 1), texel(textures, level, column + 1, row + 1), across)
+        return mix(above, below, y - wp.floor(y))
+
+    @wp.func
     def instance_surface(
+        view: View,
         scene: Scene,
         instance_poses: wp.array(dtype=wp.transform),
         origin: wp.vec3,
@@ -172,7 +233,21 @@ def render_kernels() -> SimpleNamespace:
             normal = -normal
         found.normal = normal
         found.flat = flat
-        found.albedo = scene.instance_colors[found.shown]
+        base = scene.instance_colors[found.shown]
+        texture = scene.instance_textures[found.shown]
+        if texture >= 0:
+            uv = (
+                scene.corner_uv[3 * face] * hit.u
+                + scene.corner_uv[3 * face + 1] * hit.v
+                + scene.corner_uv[3 * face + 2] * (1.0 - hit.u - hit.v)
+            )
+            slant = wp.max(wp.abs(wp.dot(flat, direction)), 0.1)
+            pixel = wp.length(found.point - view.eye) * wp.length(view.up) / wp.sqrt(slant)
+            base = wp.cw_mul(base, image_color(scene.textures, texture, uv, pixel * scene.triangle_density[face]))
+        metallic = scene.instance_metallic[found.shown]
+        found.albedo = base * (1.0 - metallic)
+        found.mirror = mix(wp.vec3(DIELECTRIC, DIELECTRIC, DIELECTRIC), base, metallic)
+        found.roughness = scene.instance_roughness[found.shown]
         return found
 
     @wp.func
@@ -186,7 +261,7 @@ def render_kernels() -> SimpleNamespace:
         found.distance = FAR
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
         if hit.result:
-            found = instance_surface(scene, instance_poses, view.eye, direction, hit, 0)
+            found = instance_surface(view, scene, instance_poses, view.eye, direction, hit, 0)
         elif plane >= 0:
             found.shown = SUNNY_GROUND
             found.distance = nearest
@@ -198,9 +273,16 @@ def render_kernels() -> SimpleNamespace:
             found.normal = normal
             found.flat = normal
             slant = wp.max(wp.abs(wp.dot(normal, direction)), 1.0e-3)
-            footprint = nearest * wp.length(view.up) / (slant * view.tile)
-            shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
-            found.albedo = scene.plane_colors[plane] * (0.78 + 0.22 * shade)
+            footprint = nearest * wp.length(view.up) / slant
+            texture = scene.plane_textures[plane]
+            if texture >= 0:
+                repeat = scene.plane_repeats[plane]
+                uv = wp.vec2(0.5 + local[0] * repeat[0], 0.5 + local[1] * repeat[1])
+                size = footprint * wp.max(wp.abs(repeat[0]), wp.abs(repeat[1]))
+                found.albedo = wp.cw_mul(scene.plane_colors[plane], image_color(scene.textures, texture, uv, size))
+            else:
+                shade = checker(local[0] / view.tile, local[1] / view.tile, footprint / view.tile)
+                found.albedo = scene.plane_colors[plane] * (0.78 + 0.22 * shade)
             found.haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
         return found
 
@@ -217,13 +299,46 @@ def render_kernels() -> SimpleNamespace:
         return wp.cw_mul(found.albedo, view.sun_color) * (wp.max(wp.dot(found.normal, view.sun), 0.0) * sunlight)
 
     @wp.func
+    def highlight(found: Surface, light: wp.vec3, direction: wp.vec3):
+        """Return the share of a light that a surface reflects like a rough mirror, times pi.
+
+        Microfacets with the distribution of Trowbridge and Reitz (GGX), Schlick's Fresnel term, and the visibility of
+        Smith as Hammon approximates it (2017), for the roughness of UsdPreviewSurface and glTF.
+        """
+        half = wp.normalize(light - direction)
+        facing = wp.max(wp.dot(found.normal, light), 0.0)
+        seen = wp.max(-wp.dot(found.normal, direction), 1.0e-3)
+        alpha = wp.max(found.roughness * found.roughness, 2.0e-3)
+        aligned = wp.max(wp.dot(found.normal, half), 0.0)
+        spread = aligned * aligned * (alpha * alpha - 1.0) + 1.0
+        visible = 0.5 / (2.0 * facing * seen * (1.0 - alpha) + (facing + seen) * alpha + 1.0e-6)
+        grazing = wp.pow(1.0 - wp.clamp(wp.dot(light, half), 0.0, 1.0), 5.0)
+        fresnel = mix(found.mirror, wp.vec3(1.0, 1.0, 1.0), grazing)
+        return fresnel * (alpha * alpha / (spread * spread) * visible * facing)
+
+    @wp.func
+    def reflected_sky(view: View, found: Surface, direction: wp.vec3):
+        """Return the light of sky and ground that a surface reflects like a rough mirror.
+
+        The integral over the lobe is Karis' approximation for mobile games (2014); the horizon is blurred by the
+        roughness. Other objects aren't reflected.
+        """
+        seen = wp.max(-wp.dot(found.normal, direction), 0.0)
+        r = found.roughness
+        a = wp.min((1.0 - r) * (1.0 - r), wp.pow(2.0, -9.28 * seen)) * (1.0 - r) + 0.0425 - 0.0275 * r
+        white = wp.max(1.04 * a - 0.04 + 0.022 * r, 0.0)
+        share = found.mirror * (1.04 - 0.572 * r - 1.04 * a) + wp.vec3(white, white, white)
+        around = direction - found.normal * (2.0 * wp.dot(direction, found.normal))
+        upward = wp.clamp(0.5 + 0.5 * around[2] / wp.max(r, 0.02), 0.0, 1.0)
+        return wp.cw_mul(share, mix(view.bounce, sky(view, around), upward))
+
+    @wp.func
     def instance_color(view: View, mesh: wp.uint64, found: Surface, direction: wp.vec3):
         """Return the colour of an instance (linear, 0 to 1) in the direction of a ray."""
         sunlight = sunlight_on(view, mesh, found)
-        half = wp.normalize(view.sun - direction)
-        shine = wp.pow(wp.max(wp.dot(found.normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
         diffuse = direct_light(view, found, sunlight) + skylight(view, found.albedo, found.normal)
-        return diffuse + view.sun_color * (0.22 * shine)
+        shine = wp.cw_mul(highlight(found, view.sun, direction), view.sun_color) * sunlight
+        return diffuse + shine + reflected_sky(view, found, direction)
 
     @wp.func
     def glaze(
@@ -251,7 +366,7 @@ def render_kernels() -> SimpleNamespace:
             if not hit.result:
                 break
             if wp.dot(hit.normal, direction) < 0.0:
-                found = instance_surface(scene, instance_poses, origin, direction, hit, scene.first_glass)
+                found = instance_surface(view, scene, instance_poses, origin, direction, hit, scene.first_glass)
                 opacity = scene.instance_opacity[found.shown]
                 color = color + instance_color(view, mesh, found, direction) * (share * opacity)
                 share = share * (1.0 - opacity)
@@ -461,7 +576,7 @@ def render_kernels() -> SimpleNamespace:
         shown[row, column] = seen
 
     return SimpleNamespace(
-        View=View, Scene=Scene, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        View=View, Scene=Scene, Textures=Textures, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
         transform_vertices=transform_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

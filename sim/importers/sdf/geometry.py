@@ -12,6 +12,7 @@ from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
 from sim.model.hulls import FlatMeshError
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
 from sim.model.poses import compose
 from warp_kernels import types as codes
@@ -30,6 +31,7 @@ class Shape:
     mesh: Mesh | None
     rgba: Colour
     pose: np.ndarray
+    material: Material = DEFAULT_MATERIAL
 
 
 def _box(kind: Element) -> tuple[int, tuple[float, float, float]]:
@@ -81,7 +83,8 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
                     yield Shape(code, UNIT, mesh, rgba or GREY, where)
             else:
                 for piece in meshes.pieces(filename, scale):
-                    yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where)
+                    material = piece.material if rgba is None else DEFAULT_MATERIAL
+                    yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where, material)
         except FlatMeshError:
             raise
         except ModelError as error:

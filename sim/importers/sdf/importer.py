@@ -249,6 +249,7 @@ class _Reader:
                     with item.located(f"geometry '{own}'"):
                         self.builder.add_geometry(
                             name, shape.type, name=own, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
+                            material=shape.material,
                             position=placed[:3], orientation=placed[3:], collides=tag == "collision",
                             visible=tag == "visual" or not visuals,
                             surface=self._surface(item) if tag == "collision" else DEFAULT_SURFACE,
@@ -387,6 +388,7 @@ class _Reader:
         if self.ignored:
             kinds = ", ".join(f"{tag} ({count})" for tag, count in sorted(self.ignored.items()))
             self.notes.append(f"ignored elements: {kinds}")
+        self.notes += [note for library in self.meshes.values() for note in library.notes]
         if self.notes:
             warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=3)
 

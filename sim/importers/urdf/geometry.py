@@ -11,6 +11,7 @@ from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
 from sim.model.hulls import FlatMeshError
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
 from warp_kernels import types as codes
 
@@ -25,6 +26,7 @@ class Shape:
     size: tuple[float, float, float]
     mesh: Mesh | None
     rgba: Colour
+    material: Material
     position: np.ndarray
     orientation: np.ndarray
 
@@ -77,19 +79,19 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
     if kind.tag != "mesh":
         code, size = _primitive(kind)
         if any(size):  # files hide a shape by a size of zero
-            yield Shape(code, size, None, colour or GREY, position, orientation)
+            yield Shape(code, size, None, colour or GREY, DEFAULT_MATERIAL, position, orientation)
         return
     filename, scale = _mesh(kind)
     try:
         pieces = (
-            [(piece.mesh, piece.rgba or GREY) for piece in meshes.pieces(filename, scale)]
+            [(piece.mesh, piece.rgba or GREY, piece.material) for piece in meshes.pieces(filename, scale)]
             if colour is None
-            else [(meshes.surface(filename, scale), colour)]
+            else [(meshes.surface(filename, scale), colour, DEFAULT_MATERIAL)]
         )
     except ModelError as error:
         raise kind.error(str(error)) from None
-    for mesh, rgba in pieces:
-        yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, position, orientation)
+    for mesh, rgba, material in pieces:
+        yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, material, position, orientation)
 
 
 def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> list[Shape]:
@@ -104,7 +106,7 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
     position, orientation = origin(collision)
     if kind.tag != "mesh":
         code, size = _primitive(kind)
-        return [Shape(code, size, None, GREY, position, orientation)] if any(size) else []
+        return [Shape(code, size, None, GREY, DEFAULT_MATERIAL, position, orientation)] if any(size) else []
     filename, scale = _mesh(kind)
     try:
         found = collider_of_file(meshes, filename, scale, threshold, triangles)
@@ -112,7 +114,7 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
         return []
     except ModelError as error:
         raise kind.error(str(error)) from None
-    return [Shape(code, (1.0, 1.0, 1.0), mesh, GREY, position, orientation) for code, mesh in found]
+    return [Shape(code, (1.0, 1.0, 1.0), mesh, GREY, DEFAULT_MATERIAL, position, orientation) for code, mesh in found]
 
 
 def _kind(element: Element) -> Element:

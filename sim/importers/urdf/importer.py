@@ -321,7 +321,7 @@ class _Reader:
                 f"joints {', '.join(self.unlimited)}: <limit> gives neither lower nor upper; they have no position "
                 "limits"
             )
-        for note in self.notes:
+        for note in (*self.notes, *self.meshes.notes):
             warnings.warn(f"{self.robot.path}: {note}", URDFWarning, stacklevel=3)
 
     def _joint_properties(self, joint: JointElement) -> dict[str, object]:
@@ -424,6 +424,6 @@ class _Reader:
 
 def _add_shape(builder: WorldBuilder, link: str, name: str, shape: Shape, **options: object) -> None:
     builder.add_geometry(
-        link, shape.type, name=name, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
+        link, shape.type, name=name, size=shape.size, mesh=shape.mesh, rgba=shape.rgba, material=shape.material,
         position=shape.position, orientation=shape.orientation, **options,  # type: ignore[arg-type]
     )  # fmt: skip

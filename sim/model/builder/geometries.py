@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.checks import is_whole, names_in, number, require_names, require_type, two_numbers
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -22,6 +23,7 @@ from sim.model.spec_checks import (
     geometry_size,
     height_grid,
     pose,
+    texture_coordinates,
 )
 from sim.model.specs import (
     GEOMETRY_CODES,
@@ -52,6 +54,7 @@ class Shapes(WorldSpec):
         heights: npt.ArrayLike | None = None,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> str:
@@ -71,6 +74,7 @@ class Shapes(WorldSpec):
             heights: heights of a heightfield, see :meth:`add_heightfield`.
             surface: friction, restitution, compliance and collision groups.
             rgba: red, green, blue and opacity, 0 to 1.
+            material: roughness, metallic and texture.
             collides: whether the shape takes part in contact.
             visible: whether the shape is drawn.
 
@@ -87,6 +91,8 @@ class Shapes(WorldSpec):
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
         require_type(f"{where}: surface", surface, Surface, "a sim.Surface")
+        require_type(f"{where}: material", material, Material, "a sim.Material")
+        texture_coordinates(where, mesh)
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
         if not is_whole(code, 0) or code not in GEOMETRY_CODES.values():
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
@@ -102,6 +108,7 @@ class Shapes(WorldSpec):
             mesh=mesh,
             heights=grid,
             rgba=colour(where, rgba),
+            material=material,
             collides=collides,
             visible=visible,
             group=surface.group,

@@ -1,0 +1,77 @@
+"""Images of textures, decoded only if they are of a sensible size."""
+
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.model.looks import MOST_TEXELS, Texture
+
+FORMATS = ("PNG", "JPEG", "BMP", "TGA", "TIFF", "WEBP", "GIF")
+MOST_BYTES = 2**28  # of a file
+
+
+class NoPictureError(Exception):
+    """An image that can't be used as a texture; the message says why, to follow the name of the texture."""
+
+
+def read_texture(source: Path | bytes, name: str) -> Texture:
+    """Return the texture in an image file or its contents.
+
+    Raises:
+        NoPictureError: for a file that is missing, not a plain file, in another format, broken or too large; without
+            Pillow.
+    """
+    if isinstance(source, Path):
+        if not os.path.isfile(source):  # unlike Path.is_file, also False for invalid file names
+            raise NoPictureError("doesn't exist")
+        if source.stat().st_size > MOST_BYTES:
+            raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
+        source = source.read_bytes()
+    with _opened(source) as image:
+        return texture_of(image, name)
+
+
+def check_picture(data: bytes) -> None:
+    """Check the header of an image. Raises as :func:`read_texture` does."""
+    with _opened(data) as image:
+        _check_size(image)
+
+
+def _opened(data: bytes) -> Any:
+    """Return an image of Pillow whose pixels aren't decoded yet."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise NoPictureError("needs the package Pillow: pip install 'backswing[plot]'") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large images, whose sizes are checked afterwards
+            return Image.open(io.BytesIO(data), formats=FORMATS)
+    except Exception as error:  # Pillow raises many types of errors for broken files
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise NoPictureError(f"can't be read as an image: {reason}") from None
+
+
+def _check_size(image: Any) -> None:
+    width, height = image.size
+    if not 0 < width * height <= MOST_TEXELS:
+        raise NoPictureError(f"has {width} x {height} pixels; at most {MOST_TEXELS} are supported")
+
+
+def texture_of(image: Any, name: str) -> Texture:
+    """Return the texture of an image of Pillow, decoded here.
+
+    Raises:
+        NoPictureError: for one that is broken or too large.
+    """
+    _check_size(image)
+    try:
+        if image.mode.startswith("I;16"):
+            return Texture(np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2), name)
+        return Texture(np.array(image.convert("RGB")), name)
+    except Exception as error:
+        raise NoPictureError(f"can't be decoded: {str(error).strip() or type(error).__name__}") from None

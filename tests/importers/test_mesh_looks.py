@@ -1,0 +1,137 @@
+"""Materials, textures and texture coordinates of mesh files, compared with trimesh and with the numbers written."""
+
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+import trimesh
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+
+import sim
+from sim.importers.meshes import MeshLibrary
+from sim.importers.model_file import model_from_bytes, model_to_bytes
+from sim.model.looks import DEFAULT_MATERIAL
+from tests.importers.test_mjcf_sizes import png
+
+ONE = np.ones(3)
+PIXELS = np.random.default_rng(3).integers(0, 255, (4, 6, 3), dtype=np.uint8)
+OBJ = """mtllib part.mtl
+v 0 0 0
+v 1 0 0
+v 0 1 0
+v 1 1 1
+vt 0.25 0.75
+vt 1.5 -2
+vt 0 1
+usemtl skin
+f 1/1 2/2 3/3
+f 2/2 4/1 3/3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a mesh of two textured triangles."""
+    Image.fromarray(PIXELS).save(tmp_path / "skin.png")
+    (tmp_path / "part.mtl").write_text("newmtl skin\nKd 1 0.5 0\nNs 30\nmap_Kd skin.png\n")
+    (tmp_path / "part.obj").write_text(OBJ)
+    return tmp_path
+
+
+def robot(folder, mesh="part.obj"):
+    """Return the model of a robot with that mesh, and the warnings of reading it."""
+    shape = f'<geometry><mesh filename="{mesh}"/></geometry>'
+    (folder / "robot.urdf").write_text(f'<robot name="r"><link name="l"><visual>{shape}</visual></link></robot>')
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = sim.load(folder / "robot.urdf")
+    return model, [str(warning.message) for warning in caught]
+
+
+def test_obj(folder):
+    """Also a copy that goes through bytes, and a mirrored one."""
+    model, said = robot(folder)
+    assert not any("texture" in text for text in said)
+    for found in (model, model_from_bytes(model_to_bytes(model))):
+        (geometry,) = found.geometries
+        assert_array_equal(geometry.material.texture.pixels, PIXELS)
+        assert geometry.material.roughness == pytest.approx((2.0 / 32.0) ** 0.25)
+        assert geometry.material.metallic == 0.0
+        assert_allclose(geometry.rgba, (1.0, 0.5, 0.0, 1.0), atol=0.003)
+        assert_allclose(geometry.mesh.uv, [[(0.25, 0.75), (1.5, -2), (0, 1)], [(1.5, -2), (0.25, 0.75), (0, 1)]])
+    (piece,) = MeshLibrary(folder).pieces("part.obj", np.array([1.0, -1.0, 1.0]))
+    corners = piece.mesh.vertices[piece.mesh.faces[0]]
+    of_corner = {(0.0, 0.0): (0.25, 0.75), (1.0, 0.0): (1.5, -2.0), (0.0, -1.0): (0.0, 1.0)}
+    assert_allclose(piece.mesh.uv[0], [of_corner[x, y] for x, y, _ in corners.tolist()])
+
+
+@pytest.mark.parametrize("lines", ["", "Kd 0 0 0\n"])
+def test_an_image_without_a_colour_is_not_darkened(folder, lines):
+    (folder / "part.mtl").write_text(f"newmtl skin\n{lines}map_Kd skin.png\n")
+    assert robot(folder)[0].geometries[0].rgba == (1.0, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("suffix", ["glb", "gltf"])
+def test_gltf(folder, suffix):
+    box = trimesh.creation.box()
+    rng = np.random.default_rng(0)
+    uv = rng.random((len(box.vertices), 2))
+    rough = np.full((2, 2, 3), (0, 128, 51), dtype=np.uint8)
+    material = trimesh.visual.material.PBRMaterial(
+        baseColorTexture=Image.fromarray(PIXELS), baseColorFactor=(255, 128, 64, 255), roughnessFactor=0.5,
+        metallicFactor=1.0, metallicRoughnessTexture=Image.fromarray(rough), emissiveFactor=(0.5, 0, 0),
+        normalTexture=Image.fromarray(PIXELS),
+    )  # fmt: skip
+    box.visual = trimesh.visual.TextureVisuals(uv=uv, material=material)
+    one = {"model.glb": trimesh.exchange.gltf.export_glb(box.scene())}
+    files = one if suffix == "glb" else trimesh.exchange.gltf.export_gltf(box.scene())
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    model, said = robot(folder, f"model.{suffix}")
+    (geometry,) = model.geometries
+    assert_array_equal(geometry.material.texture.pixels, PIXELS)
+    assert_allclose(geometry.rgba, (1.0, 128 / 255, 64 / 255, 1.0), atol=1e-6)
+    assert_allclose((geometry.material.roughness, geometry.material.metallic), (0.5 * 128 / 255, 51 / 255), atol=1e-6)
+    # The same coordinate at the same place as in the mesh that was written.
+    corners = geometry.mesh.vertices[geometry.mesh.faces].reshape(-1, 3)
+    for corner, shown in zip(corners, geometry.mesh.uv.reshape(-1, 2), strict=True):
+        vertex = np.linalg.norm(box.vertices - corner, axis=1).argmin()
+        assert_allclose(shown, uv[vertex], atol=1e-6)
+    assert any("normal maps" in text and "emission" in text for text in said)
+
+
+def test_materials_of_gltf_without_numbers_have_its_defaults(folder):
+    box = trimesh.creation.box()
+    material = trimesh.visual.material.PBRMaterial(baseColorFactor=(9, 9, 9, 255))
+    box.visual = trimesh.visual.TextureVisuals(material=material)
+    (folder / "a.glb").write_bytes(trimesh.exchange.gltf.export_glb(box.scene()))
+    (piece,) = MeshLibrary(folder).pieces("a.glb", ONE)
+    assert (piece.material.metallic, piece.material.roughness) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (png(30000, 30000, bytes(30001)), "900000000 pixels"),
+        (b"\x89PNG\r\n\x1a\n" + zlib.compress(bytes(1000)), None),
+        (b"", None),
+    ],
+    ids=["huge", "broken", "empty"],
+)
+def test_bad_images_are_left_out(folder, data, said):
+    (folder / "skin.png").write_bytes(data)
+    model, notes = robot(folder)
+    assert model.geometries[0].material.texture is None
+    assert any((said or "can't be") in text and "texture 'skin.png'" in text for text in notes)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "gone.png", "../.."])
+def test_files_that_are_no_images_are_not_read(folder, name):
+    (folder / "part.mtl").write_text(f"newmtl skin\nKd 1 0 0\nmap_Kd {name}\n")
+    model, said = robot(folder)
+    (geometry,) = model.geometries
+    assert any(f"'{name}', which doesn't exist" in text for text in said)
+    assert geometry.material == DEFAULT_MATERIAL
+    assert geometry.rgba == (1.0, 0.0, 0.0, 1.0)
