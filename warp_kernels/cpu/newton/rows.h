@@ -16,11 +16,10 @@ BACKSWING_INLINE void load_speeds(
     for (int k = 0; k < nv; ++k) change[k] *= dt;
 }
 
-// Write the size of the first row of a world, and the larger one of the others.
-template <typename Number, int L>
-BACKSWING_INLINE void put_sizes(const Pack<Number, L>* sizes, int n, Number* to) {
-    to[0] = sizes[0][n];
-    to[1] = sizes[1][n] > sizes[2][n] ? sizes[1][n] : sizes[2][n];
+// Write the first numbers of a world.
+template <typename Number, int L, int COUNT>
+BACKSWING_INLINE void write_each(const Pack<Number, L>* numbers, int n, Number* to) {
+    for (int r = 0; r < COUNT; ++r) to[r] = numbers[r][n];
 }
 
 // Compute the rows of the constraints in one slot, and their velocities before the step and without impulses. A world
@@ -99,12 +98,14 @@ BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const T
             }
         for (wp::uint64 rest = all; rest; rest &= rest - 1) {
             const int k = __builtin_ctzll(rest);
+            const Pack own = speed[k], change = speed[nv + k];
+            const Pack own_size = __builtin_elementwise_abs(own), change_size = __builtin_elementwise_abs(change);
             for (int r = 0; r < 3; ++r) {
-                const Pack own = entries[k][r] * speed[k], change = entries[k][r] * speed[nv + k];
-                before[r] += own;
-                changes[r] += change;
-                sizes_before[r] += __builtin_elementwise_abs(own);
-                sizes[r] += __builtin_elementwise_abs(own) + __builtin_elementwise_abs(change);
+                const Pack rate = entries[k][r], rate_size = __builtin_elementwise_abs(rate);
+                before[r] += rate * own;
+                changes[r] += rate * change;
+                sizes_before[r] += rate_size * own_size;
+                sizes[r] += rate_size * change_size;
             }
         }
         // Times L'^-1, deepest first.
@@ -130,17 +131,21 @@ BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const T
             }
         }
     }
+    Pack values[3], rhs[3];
+    for (int r = 0; r < 3; ++r) {
+        values[r] = part * before[r];
+        rhs[r] = values[r] + changes[r];
+        sizes[r] += sizes_before[r];
+    }
+    sizes[1] = __builtin_elementwise_max(sizes[1], sizes[2]);
+    sizes_before[1] = __builtin_elementwise_max(sizes_before[1], sizes_before[2]);
     for (int n = 0; n < L; ++n) {
         const int world = group * L + n, constraint = own_constraint[n];
         if (constraint < 0) continue;
-        Number* own_rhs = entry<Number>(rows.rhs, constraint, world);
-        Number* own_value = entry<Number>(rows.value_before, constraint, world);
-        for (int r = 0; r < 3; ++r) {
-            own_value[r] = part[n] * before[r][n];
-            own_rhs[r] = own_value[r] + changes[r][n];
-        }
-        put_sizes<Number, L>(sizes_before, n, entry<Number>(rows.size_before, constraint, world));
-        put_sizes<Number, L>(sizes, n, entry<Number>(rows.size, constraint, world));
+        write_each<Number, L, 3>(values, n, entry<Number>(rows.value_before, constraint, world));
+        write_each<Number, L, 3>(rhs, n, entry<Number>(rows.rhs, constraint, world));
+        write_each<Number, L, 2>(sizes_before, n, entry<Number>(rows.size_before, constraint, world));
+        write_each<Number, L, 2>(sizes, n, entry<Number>(rows.size, constraint, world));
         if (bounces.before.shape[0] > 0) *entry<Number>(bounces.before, constraint, world) = before[0][n];
     }
 }

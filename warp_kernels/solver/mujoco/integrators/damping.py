@@ -21,6 +21,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.impulse_groups import IMPULSE_HEADERS, impulse_group_kernels
 from warp_kernels.solver.structs import Paths, solver_structs
@@ -31,9 +32,9 @@ from warp_kernels.types import TORQUE, kernel_module, lane_types, warp_types
 def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels over groups for one precision and a number of worlds in a lane group."""
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
-    module = kernel_module("mujoco_damping", scalar, lanes, headers=IMPULSE_HEADERS if lanes > 1 else ROW_HEADERS)
+    shared = IMPULSE_HEADERS if lanes > 1 else ROW_HEADERS
+    module = kernel_module("mujoco_damping", scalar, lanes, headers=(*shared, "mujoco/damping.h"))
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
-    one = scalar(1.0)
 
     @wp.func
     def implicit_damping(dt: scalar, damping: array2d, servo_damping: reals, group: int, k: int):
@@ -43,36 +44,11 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             total += servo_damping[k, group]
         return dt * total
 
-    @wp.func
+    @Native(scalar, lanes, "damping").func_native()
     def factor_damped(
-        dt: scalar, damping: array2d, servo_damping: reals, factor_l: reals, factor_d: reals, group: int, paths: Paths,
-        damped_l: reals, damped_d: reals,
-    ):  # fmt: skip
-        """Compute the factors of M + h D. A row accumulates its changes until its turn."""
-        nv = paths.dof_depth.shape[0]
-        for at in range(damped_l.shape[0]):
-            damped_l[at, group] = a.real(scalar(0.0))
-        for k in range(nv):
-            damped_d[k, group] = implicit_damping(dt, damping, servo_damping, group, k)
-        for back in range(nv):
-            k = nv - 1 - back
-            first = paths.dof_row_start[k]
-            before = a.div(a.real(one), factor_d[k, group])
-            after = before + damped_d[k, group]
-            inverse = a.div(a.real(one), after)
-            damped_d[k, group] = inverse
-            for d in range(paths.dof_depth[k]):
-                j = paths.ancestor[first + d]
-                above = paths.dof_row_start[j]
-                own = factor_l[first + d, group]
-                left = a.mul(before, own)
-                found = a.mul(left + damped_l[first + d, group], inverse)
-                damped_l[first + d, group] = found
-                taken = a.mul(after, found)
-                damped_d[j, group] += a.mul(left, own) - a.mul(taken, found)
-                for e in range(d):
-                    change = a.mul(left, factor_l[first + e, group]) - a.mul(taken, damped_l[first + e, group])
-                    damped_l[above + e, group] += change
+        group: int, paths: Paths, factor_l: reals, factor_d: reals, damped_l: reals, damped_d: reals
+    ):
+        """Compute the factors of M + h D from those of M; ``damped_d`` has h D before, and ``damped_l`` zeros."""
 
     if lanes == 1:
         solve = product_functions(scalar).solve
@@ -109,7 +85,11 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Compute v+ and c; damped_l and damped_d are kept for the backward pass."""
         group = wp.tid()
-        factor_damped(dt, damping, servo_damping, factor_l, factor_d, group, paths, damped_l, damped_d)
+        for at in range(damped_l.shape[0]):
+            damped_l[at, group] = a.real(scalar(0.0))
+        for k in range(paths.dof_depth.shape[0]):
+            damped_d[k, group] = implicit_damping(dt, damping, servo_damping, group, k)
+        factor_damped(group, paths, factor_l, factor_d, damped_l, damped_d)
         for k in range(paths.dof_depth.shape[0]):
             change = a.load(qd_solved, group, k) - a.load(qd, group, k)
             damping_scratch[k, group] = a.mul(implicit_damping(dt, damping, servo_damping, group, k), change)
