@@ -44,7 +44,7 @@ class Engine:
         self.parameters = Parameters(settings, parameters)
         self._shard_sets = ShardSets(settings, self.parameters)
         self._present = self._shard_sets.present()
-        warn_of_damped_tendons(settings.model, self.parameters.all_numbers(), settings.dt)
+        warn_of_damped_tendons(settings, self.parameters.all_numbers())
         self.reports = Reports(settings, self._present.shards)
         self._pool = ShardPool(settings.threads)
 

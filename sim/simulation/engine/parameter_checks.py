@@ -14,9 +14,11 @@ from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.muscles import RANGES as MUSCLE_RANGES
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
+from sim.simulation.engine.settings import Settings
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
 from sim.simulation.stepping.mujoco_law import InverseWeights
+from sim.simulation.stepping.tendon_layout import damped_tendons
 from warp_kernels.types import PRESCRIBED_INERTIA, SPHERICAL
 
 # Pairs of parameters of which the first must not exceed the second.
@@ -235,18 +237,20 @@ def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np
 LARGEST_SHARE = 2.0
 
 
-def warn_of_damped_tendons(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
-    """Warn of unstable dampers and velocity gains along tendons, which are integrated explicitly.
+def warn_of_damped_tendons(settings: Settings, parameters: Mapping[str, np.ndarray]) -> None:
+    """Warn of unstable dampers and velocity gains along tendons that are integrated explicitly.
 
     Without constraints, a step takes the velocities v to (1 - dt M^-1 D) v with the damping D of all tendons together.
     M is the mass matrix of the initial configuration.
 
     Args:
-        model: the model.
+        settings: settings of the simulator.
         parameters: its present parameters.
-        dt: time step [s].
     """
+    model, dt = settings.model, settings.dt
     damping = _damping(model, parameters)
+    if settings.integrator == "midpoint":
+        damping[damped_tendons(model)[:, 0]] = 0.0
     if not damping.any():
         return
     weights = InverseWeights(replace(model, dtype="float64"))

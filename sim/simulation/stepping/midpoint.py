@@ -7,11 +7,15 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill, zeros
+from sim.arrays.launch import clear
 from sim.model.inertia import joint_inertias, symmetry_axes
 from sim.simulation.stepping.lane_groups import Copies
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.loops import LoopStage, loop_links
+from sim.simulation.stepping.stages.rate_damping import RateDamping, rate_damping
+from sim.simulation.stepping.stages.tendons import HeavyTendons
+from sim.simulation.stepping.tendon_layout import acted_links
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.joint_weights import joint_weight_kernels
@@ -35,6 +39,7 @@ class MiddleDynamics(FreeDynamics):
         kahan_lower, kahan_upper, kahan_diagonal, kahan_mass, kahan_theta, kahan_loss, kahan_change: see
             :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
         loops: rows of points, welds and couplings; None in models without them.
+        rates: damping by tendons, frames and a medium.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
         middle_qd, middle_lift, change_qd, change_lift, change_weight: inputs of the adjoint of inverse dynamics.
     """
@@ -55,7 +60,10 @@ class MiddleDynamics(FreeDynamics):
         self.kahan_momentum, self.turn = groups.of_groups(links, t.spatial), groups.of_groups(dofs, t.spatial)
         self.kahan_lower, self.kahan_upper = (groups.of_groups(entries, t.real) for _ in range(2))
         self.kahan_diagonal, self.kahan_loss, self.kahan_change = (groups.of_groups(dofs, t.real) for _ in range(3))
-        self.kahan_mass = groups.scalars(entries if step.tendons and step.tendons.heavy.count else 0)
+        self.rates = rate_damping(step)
+        heavy = [step.tendons.heavy] if step.tendons and step.tendons.heavy.count else []
+        self._masses: list[HeavyTendons | RateDamping] = [*heavy, *self.rates]
+        self.kahan_mass = groups.scalars(entries if self._masses else 0)
         self.kahan_theta = groups.of_groups(trees, t.real)
         lifted = trees if len(step.floating) else 0
         self.middle_lift, self.change_lift = (groups.of_groups(lifted, t.vec3) for _ in range(2))
@@ -70,7 +78,7 @@ class MiddleDynamics(FreeDynamics):
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
-        return [self.change_lift]
+        return [self.change_lift, *(array for each in self.rates for array in each.differentiated())]
 
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
@@ -94,11 +102,15 @@ class MiddleDynamics(FreeDynamics):
         self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal)
 
     def couple(self) -> None:
-        """Change accelerations by Kahan's rule, with the impulses of loops."""
+        """Change accelerations by damping along rows and by Kahan's rule, with the impulses of loops."""
+        for rate in self.rates:
+            rate.damp()
         if not self._has_coupling:
             return
-        if self.kahan_mass.worlds.shape[0] and self._step.tendons:
-            self._step.tendons.heavy.write_masses(self._step)
+        if self._masses:
+            clear(self.kahan_mass.groups)
+        for each in self._masses:
+            each.write_masses(self._step)
         self._step.launch(self._kahan.couple_velocities, self._trees)
         if self.loops:
             self.loops.couple()
@@ -121,6 +133,8 @@ class MiddleDynamics(FreeDynamics):
             joints=step.impulses.joints,
             joints_bar=step.impulses.joints_bar,
         )
+        for rate in self.rates:
+            rate.adjoint()
 
     def motion_adjoint(self, **given: Any) -> None:
         """Propagate the adjoint of accelerations to motion, forces and inertias: of inverse dynamics at v + th x, less
@@ -193,7 +207,8 @@ class MidpointStep(Step):
     @cached_property
     def coupled_trees(self) -> np.ndarray:
         """Return a mask of the trees with Kahan's rule: those with loops, and those of several degrees of freedom, at
-        least one of which turns, except single free bodies, whose own rule keeps their energy.
+        least one of which turns, except single free bodies, whose own rule keeps their energy where no tendon, frame
+        or medium acts on them.
         """
         model = self.model
         starts = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
@@ -201,6 +216,7 @@ class MidpointStep(Step):
         kinds = np.asarray(model.joint_type)
         turns = np.array([np.isin(part, TURNING).any() for part in np.split(kinds, model.tree_link_start[1:-1])])
         alone = (links == 1) & (kinds[model.tree_link_start[:-1]] == FREE)
+        alone[model.link_tree[list(acted_links(model))]] = False
         return np.asarray(self.looped_trees | ((np.diff(starts) > 1) & turns & ~alone))
 
     def _find_free_bases(self) -> None:

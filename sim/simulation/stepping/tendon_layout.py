@@ -1,4 +1,4 @@
-"""Layout of possible tendon constraints, and the paths from root to tip that they act on."""
+"""Layout of possible tendon constraints, and the paths from root to tip on which tendons and frames act."""
 
 from collections.abc import Iterable, Mapping
 
@@ -36,7 +36,7 @@ def heavy_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndar
                 f"tendon '{tendons.names[tendon]}': armature is not supported for a tendon with a wrap; "
                 "give the joints armature instead"
             )
-        ends = _ends(model, moving_dofs(model, tendon))
+        ends = path_ends(model, moving_dofs(model, tendon))
         if len(ends) > 1:
             raise ModelError(
                 f"tendon '{tendons.names[tendon]}': its armature acts on joints of {len(ends)} branches, which end at "
@@ -133,7 +133,7 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     sides = np.full((len(rows), model.nv), -1, dtype=np.int32)
     for row, (_, tendon, other, _) in enumerate(rows.tolist()):
         dofs = moving_dofs(model, tendon) | (moving_dofs(model, other) if other >= 0 else set())
-        ends = _ends(model, dofs)
+        ends = path_ends(model, dofs)
         if len(ends) > 2:
             raise ModelError(
                 f"tendon '{model.tendons.names[tendon]}': its limit, dry friction or coupling acts on joints of "
@@ -155,10 +155,40 @@ def dofs_above(model: Model, dof: int) -> set[int]:
     return found
 
 
-def _ends(model: Model, dofs: set[int]) -> list[int]:
+def path_ends(model: Model, dofs: set[int]) -> list[int]:
     """Return the last of these degrees of freedom on each path."""
     paths = {dof: dofs_above(model, dof) for dof in dofs}
     return sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
+
+
+def acted_links(model: Model) -> set[int]:
+    """Return the links on which tendons, frames with actuators or a medium act."""
+    tendons, lines = model.tendons, model.transmissions
+    through = [link for tendon in range(len(tendons.names)) for link in tendons.links(tendon)]
+    joints = model.dof_link[tendons.term_dof].tolist()
+    links = [*through, *joints, *lines.link.tolist(), *lines.reference_link.tolist(), *model.drag_boxes.link.tolist()]
+    return {link for link in links if link >= 0}
+
+
+def damped_tendons(model: Model) -> np.ndarray:
+    """Return the tendons with joints on one path, and the last degree of freedom of each [n, 2]."""
+    ends = [path_ends(model, moving_dofs(model, tendon)) for tendon in range(len(model.tendons.names))]
+    return _on_one_path(ends)
+
+
+def damped_lines(model: Model) -> np.ndarray:
+    """Return the actuators on frames with joints on one path, and the last degree of freedom of each [n, 2]."""
+    found, ends = model.transmissions, []
+    for link, reference in zip(found.link.tolist(), found.reference_link.tolist(), strict=True):
+        above, below = (dofs_above(model, int(model.link_tail_dof[n])) if n >= 0 else set() for n in (link, reference))
+        # Adhesion acts on contacts, whose bodies vary.
+        ends.append(path_ends(model, above ^ below) if link >= -1 else [])
+    return _on_one_path(ends)
+
+
+def _on_one_path(ends: list[list[int]]) -> np.ndarray:
+    rows = [(row, each[0]) for row, each in enumerate(ends) if len(each) == 1]
+    return np.array(rows, dtype=np.int32).reshape(-1, 2)
 
 
 def _joints_at(model: Model, ends: list[int]) -> str:

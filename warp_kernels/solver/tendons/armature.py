@@ -186,12 +186,10 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         kahan_mass: wp.array2d(dtype=scalar),
         joint_diagonal: wp.array2d(dtype=scalar),
     ):
-        """Compute the entries m J' J below the diagonal, packed, and add those on it to joint_diagonal."""
+        """Add the entries m J' J below the diagonal, packed, and those on it to joint_diagonal."""
         world = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             first = paths.dof_row_start[k]
-            for at in range(first, first + paths.dof_depth[k]):
-                kahan_mass[at, world] = zero
             for number in range(heavy_tendon.shape[0]):
                 tendon = heavy_tendon[number]
                 push = common.value_of(tendon_armature, world, tendon) * tendon_slope[tendon, k, world]

@@ -80,7 +80,7 @@ class HeavyTendons:
         self._launch(step, self._kernels.add_tendon_armature, self.num_worlds)
 
     def write_masses(self, step: "Workspace") -> None:
-        """Write the armature of tendons as entries of the mass matrix, for the dynamics of the midpoint step."""
+        """Add the armature of tendons to entries of the mass matrix, for the dynamics of the midpoint step."""
         self._launch(step, self._kernels.tendon_masses, self.num_worlds)
 
     def add_adjoint(self, step: "Workspace") -> None:

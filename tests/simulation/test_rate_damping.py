@@ -1,0 +1,205 @@
+"""Velocity-dependent forces of tendons, frames and a medium in the midpoint step: order, MuJoCo, gradients, rest."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+import sim
+from sim.dynamics.kinematics import tendon_lengths
+from tests.importers.mjcf_zoo import load_quietly
+from tests.mujoco_states import data_at
+from tests.simulation.test_step_lanes import BETWEEN
+from warp_kernels.types import LANES
+
+INERTIA = ((0.02, 0.001, 0.0005), (0.001, 0.03, 0.002), (0.0005, 0.002, 0.025))
+FREE_MOTION = sim.HardContact(max_contacts=0)
+MIDPOINT = {"device": "cpu", "integrator": "midpoint", "contact": FREE_MOTION}
+MEDIUM = ("medium_density", "medium_viscosity", "wind")
+GAINS = ("actuator_kp", "actuator_kd", "actuator_gear")
+
+
+def arm(root: str = "spherical") -> sim.ModelBuilder:
+    """Three links on ball joints and a hinge."""
+    builder = sim.ModelBuilder()
+    for name, parent, kind, x in (("base", "world", root, 0), ("upper", "base", "spherical", 0.2)):
+        builder.add_link(name, mass=0.8, com=(0.05, 0.02, -0.03), inertia=INERTIA)
+        builder.add_joint(f"to {name}", kind, parent=parent, child=name, position=(x, 0, 0))
+    builder.add_link("lower", mass=0.5, com=(0.1, 0.0, -0.03), inertia=INERTIA)
+    builder.add_joint("elbow", "revolute", parent="upper", child="lower", position=(0.3, 0, 0), axis=(0, 1, 0.3))
+    return builder
+
+
+def swimmer() -> sim.Model:
+    builder = arm("free")
+    builder.set_medium(density=100.0, viscosity=1.0, wind=(1.0, 0.5, 0.2))
+    for name in ("base", "upper", "lower"):
+        builder.add_drag_box(name, size=(0.1, 0.2, 0.15), position=(0.05, 0.02, 0.03))
+    return builder.finalize("float64")
+
+
+def falling_body() -> sim.Model:
+    builder = sim.ModelBuilder()
+    builder.set_medium(density=20.0, viscosity=0.5)
+    builder.add_link("body", mass=1.0, com=(0.05, 0.02, -0.03), inertia=INERTIA)
+    builder.add_joint("free", "free", child="body")
+    builder.add_drag_box("body", size=(0.1, 0.2, 0.15), position=(0.05, 0.02, 0.03))
+    return builder.finalize("float64")
+
+
+PATH = [("world", (-0.3, 0, 0.3)), ("upper", (0.05, 0, 0.1)), ("lower", (0.2, 0, 0.04))]
+
+
+def damped_cord() -> sim.Model:
+    builder = arm()
+    spring = sim.Spring(damping=(8.0, 2.0, 1.0))
+    builder.add_spatial_tendon("cord", PATH, spring=spring)
+    return builder.finalize("float64")
+
+
+def driven_cord() -> sim.Model:
+    builder = arm()
+    builder.add_spatial_tendon("cord", PATH)
+    builder.add_actuator(tendon="cord", kind="position", gains=sim.Gains(40.0, 8.0), gear=0.7, name="servo")
+    return builder.finalize("float64")
+
+
+def driven_frame(reference: str | None = None) -> sim.Model:
+    builder = arm()
+    builder.add_frame("site", "lower", position=(0.2, 0.1, 0.0))
+    builder.add_frame("ref", "base", position=(0.0, 0.1, 0.0))
+    builder.add_actuator(
+        frame="site", kind="velocity", gains=sim.Gains(kd=5.0), name="gain", force_axis=(0.2, 0.0, 1.0),
+        torque_axis=(0.0, 0.05, 0.1), reference=reference,
+    )  # fmt: skip
+    return builder.finalize("float64")
+
+
+CASES: dict[str, tuple[Callable[[], sim.Model], tuple[str, ...]]] = {
+    "swimmer": (swimmer, MEDIUM), "falling body": (falling_body, MEDIUM),
+    "cord": (damped_cord, ("tendon_damping", "tendon_damping_polynomial", "tendon_point")),
+    "servo on a cord": (driven_cord, GAINS), "frame": (driven_frame, GAINS[1:]),
+    "frame by another": (lambda: driven_frame("ref"), (*GAINS[1:], "actuator_force_axis")),
+}  # fmt: skip
+
+
+def start(model: sim.Model, worlds: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    q = sim.integrate(model, np.tile(model.q0, (worlds, 1)), 0.3 * rng.normal(size=(worlds, model.nv))).numpy()
+    return q, 2.0 * rng.normal(size=(worlds, model.nv))
+
+
+def inputs(model: sim.Model, steps: int, worlds: int = 1) -> dict[str, np.ndarray]:
+    return {"control": np.full((steps, worlds, model.nu), 0.3)} if model.nu else {}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_second_order(case):
+    """Half of the step, a quarter of the error, beside a reference with a step sixteen times finer."""
+    model = CASES[case][0]()
+    ends = []
+    for dt in (4e-3, 2e-3, 1e-3, 1e-3 / 16):
+        steps = round(0.2 / dt)
+        simulator = sim.Simulator(model, dt, **MIDPOINT)
+        state = simulator.state(*start(model))
+        final = simulator.rollout(state, steps=steps, **inputs(model, steps)).final_state
+        ends.append(np.concatenate([x[0] for x in final.numpy()]))
+    errors = [np.abs(end - ends[-1]).max() for end in ends[:-1]]
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert (orders > 1.85).all(), (orders, errors)
+
+
+@pytest.mark.parametrize("dt", [0.004, 0.04])
+@pytest.mark.parametrize("case", CASES)
+def test_gradients(case, dt):
+    """With small steps and with steps for which the damping is stiff."""
+    build, parameters = CASES[case]
+    model = build()
+    names = ["q", "qd", "tau", "mass", "com", "inertia", "armature", "joint_placement", *parameters]
+    names += ["control"] if model.nu else []
+    simulator = sim.Simulator(model, dt, **MIDPOINT)
+    tau = np.random.default_rng(1).normal(size=(3, 1, model.nv))
+    state = simulator.state(*start(model))
+    report = sim.check_gradients(simulator, state, tau, names, most=6, **inputs(model, 3))
+    assert not report.wrong
+
+
+@pytest.mark.cpu_shapes  # a GPU has no lane groups
+@pytest.mark.parametrize("case", CASES)
+def test_lane_groups_as_single_worlds(case, monkeypatch):
+    model, worlds, found = CASES[case][0](), LANES + 3, []
+    for lanes in (LANES, 1):
+        monkeypatch.setattr(BETWEEN, lambda given, worlds, lanes=lanes: lanes)
+        simulator = sim.Simulator(model, 1 / 240, worlds, **MIDPOINT)
+        trajectory = simulator.rollout(simulator.state(*start(model, worlds)), steps=5, **inputs(model, 5, worlds))
+        bars = trajectory.backward(np.ones((worlds, model.nq)), np.ones((worlds, model.nv)))
+        found.append([trajectory.qd.numpy()[-1], bars.q.numpy(), bars.qd.numpy()])
+    for several, single in zip(*found, strict=True):
+        np.testing.assert_allclose(several, single, rtol=0.0, atol=1e-11 * np.abs(single).max())
+
+
+XML = """<mujoco><option timestep="{dt}" density="60" viscosity="0.4" wind="0.3 -0.2 0.5" integrator="RK4">
+  <flag contact="disable"/></option>
+<worldbody><site name="wall" pos="-0.3 0.1 1.2"/>
+<body pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.05 0.02" quat="0.9 0.1 0.3 -0.2" mass="0.8"/>
+  <body pos="0.1 0 0.05"><joint name="h" axis="1 0.1 0"/><site name="a" pos="0.1 0 0.1"/>
+    <geom type="ellipsoid" size="0.03 0.06 0.02" quat="0.8 0.2 0 0.1" mass="0.3"/>
+    <body pos="0.15 0 0"><joint name="j" axis="0 1 0.2"/><site name="b" pos="0.15 0.05 0"/>
+      <geom type="box" size="0.1 0.02 0.03" pos="0.1 0 0.05" quat="0.9 0.1 0 0.3" mass="0.3"/></body></body>
+</body></worldbody>
+<tendon><spatial name="cord" damping="0.5" stiffness="20" springlength="0.3">
+  <site site="wall"/><site site="a"/><site site="b"/></spatial>
+  <fixed name="gear"><joint joint="h" coef="1"/><joint joint="j" coef="-0.5"/></fixed></tendon>
+<actuator><velocity site="b" gear="1 0 0.3 0 0.1 0" kv="0.3"/><velocity tendon="gear" kv="0.02"/></actuator></mujoco>"""
+
+
+def test_beside_runge_kutta_of_mujoco(tmp_path: Path):
+    """With hydrodynamic drag, a damped cord and velocity gains on a tendon and on a site."""
+    file = tmp_path / "all.xml"
+    file.write_text(XML.format(dt=2e-4))
+    model, peer = load_quietly(file), mujoco.MjModel.from_xml_path(str(file))
+    rng = np.random.default_rng(0)
+    q, qd = model.q0.copy(), rng.normal(size=model.nv)
+    data = data_at(peer, model, q, qd)
+    data.ctrl[:] = (0.4, -0.3)
+    for _ in range(1000):
+        mujoco.mj_step(peer, data)
+    errors = []
+    for dt in (2e-3, 1e-3, 5e-4, 2.5e-4):
+        simulator = sim.Simulator(model, dt, **MIDPOINT)
+        control = np.tile((0.4, -0.3), (round(0.2 / dt), 1))
+        final = simulator.rollout(simulator.state(q, qd), control=control, steps=len(control)).final_state
+        found = sim.to_mujoco(model, *(array[0] for array in final.numpy()))
+        errors.append(max(np.abs(found[0] - data.qpos).max(), np.abs(found[1] - data.qvel).max()))
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert (orders > 1.9).all(), (orders, errors)
+    assert errors[-1] < 1e-4
+
+
+def test_a_cord_with_a_stiff_damper_keeps_its_length():
+    """Its force is evaluated at the end of the step: no oscillation, however stiff."""
+    builder = arm()
+    builder.add_spatial_tendon("cord", PATH, spring=sim.Spring(damping=1e6))
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, 1 / 240, **MIDPOINT)
+    q, qd = start(model)
+    trajectory = simulator.rollout(simulator.state(q, qd), steps=200)
+    lengths = [tendon_lengths(model, q)[0] for q in trajectory.q.numpy()[2:, 0]]
+    # Points that move by v across the cord lengthen it by (h v)^2 / 2L in a step: 5 m/s, 1 m.
+    assert np.abs(np.diff(lengths)).max() < 2e-4
+
+
+def test_a_grip_presses_with_its_force():
+    """A damped cord pulls a door onto its stop: at rest the damper takes nothing of the force."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("door", mass=1.0, com=(0.2, 0.0, 0.0), inertia=INERTIA)
+    builder.add_joint("hinge", "revolute", child="door", axis=(0, 0, 1), limits=sim.Limits(upper=0.0))
+    builder.add_fixed_tendon("cord", {"hinge": 0.5}, spring=sim.Spring(damping=100.0))
+    builder.add_actuator(tendon="cord", name="pull")
+    builder.add_sensor("stop", "joint_limit_force", "hinge")
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, 1 / 240, device="cpu", integrator="midpoint", contact_sensors=["stop"])
+    trajectory = simulator.rollout(simulator.initial_state(), control=np.full((50, 1), 8.0), steps=50)
+    np.testing.assert_allclose(trajectory.contact_force.numpy()[-1, 0, 0, 0], 4.0, rtol=1e-6)

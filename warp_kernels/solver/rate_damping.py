@@ -1,0 +1,242 @@
+"""Damping along rows in a step from the middle: forces of tendons, frames and a medium that depend on velocities.
+
+Such a force acts along the Jacobian J of a row: the rate of a tendon's length or of a frame's, or the velocity of a box
+in a medium along one of its axes or about it. It is f(s) with the rate ``s = J v``. In the step it is ``f(s) - td d J
+x`` with the change x of the velocity and ``d = -f'(s)``, which is of second order with td = 1/2. As for joint dampers
+(:mod:`warp_kernels.solver.joint_weights`),
+
+    td = (1 + Y) / (2 + Y),   Y = h d sum of J_k^2 / m_k,
+
+so that stiff dampers are implicit. m: constant inertias of the degrees of freedom. A negative d counts as zero.
+
+f(s) is among the joint forces. The rest adds ``e J' J`` with ``e = h td d`` to the mass matrix, in the same way as the
+armature of a tendon, whose kernels take e for an armature (:mod:`warp_kernels.solver.tendons.armature`): constraints
+see it, so that what they hold at rest stays at rest. The degrees of freedom of a row lie on one path from the root.
+
+All kernels have Warp's own adjoint.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.actuators import actuator_functions
+from warp_kernels.solver.structs import solver_structs
+from warp_kernels.solver.transmission import transmission_structs
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernels of the damping d of each row, for one precision, over (row, world)."""
+    common, actuators = row_functions(scalar), actuator_functions(scalar)
+    Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
+    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
+    module = kernel_module("rate_gains", scalar, inlined=True)
+    zero, two, three = scalar(0.0), scalar(2.0), scalar(3.0)
+
+    @wp.func
+    def velocity_gain(law: vec3, rate: scalar, gear: scalar, centre: scalar, limit: scalar):
+        """Return the damping of an actuator: none at the limits of its force."""
+        gain = zero
+        force = law[0] - gear * law[2] * rate
+        if wp.abs(force - centre) < limit:
+            gain = gear * gear * law[2]
+        return gain
+
+    @wp.kernel(module=module)
+    def tendon_gains(
+        # Parameters
+        tendon_damping: wp.array2d(dtype=scalar),
+        tendon_damping_polynomial: wp.array2d(dtype=vec2),
+        # Data in
+        tendon_rate: wp.array2d(dtype=scalar),
+        # Data out
+        rate_gain: wp.array2d(dtype=scalar),
+    ):
+        """Compute the damping of tendons."""
+        tendon, world = wp.tid()
+        rate = tendon_rate[tendon, world]
+        growth = tendon_damping_polynomial[wp.min(world, tendon_damping_polynomial.shape[0] - 1), tendon]
+        own = common.value_of(tendon_damping, world, tendon)
+        rate_gain[tendon, world] = own + two * growth[0] * wp.abs(rate) + three * growth[1] * rate * rate
+
+    @wp.kernel(module=module)
+    def tendon_actuator_gains(
+        # Model
+        actuator_kind: wp.array(dtype=int),
+        actuator_tendon: wp.array(dtype=int),
+        # Parameters
+        gains: Gains,
+        # Data in
+        control: wp.array2d(dtype=scalar),
+        tendon_length: wp.array2d(dtype=scalar),
+        tendon_rate: wp.array2d(dtype=scalar),
+        # Data out
+        rate_gain: wp.array2d(dtype=scalar),
+    ):
+        """Add the velocity gains of a tendon's actuators."""
+        tendon, world = wp.tid()
+        for i in range(actuator_tendon.shape[0]):
+            if actuator_tendon[i] == tendon:
+                u = actuators.held_input(control, gains, world, i)
+                g = common.value_of(gains.gear, world, i)
+                centre = common.value_of(gains.force_centre, world, i)
+                most = common.value_of(gains.force_limit, world, i)
+                law = actuators.force_law(actuator_kind[i], u, g * tendon_length[tendon, world], gains, world, i)
+                rate_gain[tendon, world] += velocity_gain(law, tendon_rate[tendon, world], g, centre, most)
+
+    @wp.kernel(module=module)
+    def line_gains(
+        # Model
+        lines: Lines,
+        actuator_kind: wp.array(dtype=int),
+        # Parameters
+        gains: Gains,
+        # Data in
+        control: wp.array2d(dtype=scalar),
+        line_length: wp.array2d(dtype=scalar),
+        line_rate: wp.array2d(dtype=scalar),
+        # Data out
+        rate_gain: wp.array2d(dtype=scalar),
+    ):
+        """Compute the velocity gains of actuators on frames."""
+        line, world = wp.tid()
+        i = lines.actuator[line]
+        u = actuators.held_input(control, gains, world, i)
+        g = common.value_of(gains.gear, world, i)
+        centre = common.value_of(gains.force_centre, world, i)
+        most = common.value_of(gains.force_limit, world, i)
+        law = actuators.force_law(actuator_kind[i], u, g * line_length[line, world], gains, world, i)
+        rate_gain[line, world] = velocity_gain(law, line_rate[line, world], g, centre, most)
+
+    return SimpleNamespace(
+        module=module, tendon_gains=tendon_gains, tendon_actuator_gains=tendon_actuator_gains, line_gains=line_gains
+    )
+
+
+@functools.cache
+def drag_row_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernels of the rows of boxes in a medium, six for each: along its axes, then about them; for one
+    precision.
+    """
+    t = warp_types(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    sp = spatial_functions(scalar)
+    module = kernel_module("drag_rows", scalar, inlined=True)
+    pi, three = scalar(wp.pi), scalar(3.0)
+
+    @wp.func
+    def fourth(x: scalar):
+        return x * x * x * x
+
+    @wp.kernel(module=module)
+    def drag_gains(
+        # Model
+        drag_link: wp.array(dtype=int),
+        drag_size: wp.array(dtype=vec3),
+        drag_placement: wp.array(dtype=transform),
+        # Parameters
+        medium_density: wp.array2d(dtype=scalar),
+        medium_viscosity: wp.array2d(dtype=scalar),
+        wind: wp.array2d(dtype=vec3),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        drag_velocity: wp.array2d(dtype=spatial),
+        # Data out
+        rate_gain: wp.array2d(dtype=scalar),
+    ):
+        """Compute minus the derivatives of the drag of :mod:`warp_kernels.dynamics.link_forces`, over (box, world)."""
+        box, world = wp.tid()
+        box_pose = pose[drag_link[box], world] * drag_placement[box]
+        axes = wp.transform_get_rotation(box_pose)
+        motion = drag_velocity[box, world]
+        through = sp.point_velocity(motion, wp.transform_get_translation(box_pose))
+        through -= wind[wp.min(world, wind.shape[0] - 1), 0]
+        v = wp.quat_rotate_inv(axes, through)
+        w = wp.quat_rotate_inv(axes, sp.angular(motion))
+        density = medium_density[wp.min(world, medium_density.shape[0] - 1), 0]
+        viscosity = medium_viscosity[wp.min(world, medium_viscosity.shape[0] - 1), 0]
+        b = drag_size[box]
+        mean = (b[0] + b[1] + b[2]) / three
+        push = three * pi * mean * viscosity
+        turn = pi * mean * mean * mean * viscosity
+        share = density / scalar(32.0)
+        first = 6 * box
+        rate_gain[first, world] = push + density * b[1] * b[2] * wp.abs(v[0])
+        rate_gain[first + 1, world] = push + density * b[0] * b[2] * wp.abs(v[1])
+        rate_gain[first + 2, world] = push + density * b[0] * b[1] * wp.abs(v[2])
+        rate_gain[first + 3, world] = turn + share * b[0] * (fourth(b[1]) + fourth(b[2])) * wp.abs(w[0])
+        rate_gain[first + 4, world] = turn + share * b[1] * (fourth(b[0]) + fourth(b[2])) * wp.abs(w[1])
+        rate_gain[first + 5, world] = turn + share * b[2] * (fourth(b[0]) + fourth(b[1])) * wp.abs(w[2])
+
+    @wp.kernel(module=module)
+    def drag_slopes(
+        # Model
+        drag_link: wp.array(dtype=int),
+        drag_placement: wp.array(dtype=transform),
+        moved: wp.array2d(dtype=int),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        drag_slope: wp.array3d(dtype=scalar),
+    ):
+        """Compute the entries of the rows, over (box, dof, world). moved: 1 if a degree of freedom moves a link."""
+        box, k, world = wp.tid()
+        link = drag_link[box]
+        if moved[link, k] == 0:
+            return
+        box_pose = pose[link, world] * drag_placement[box]
+        axes = wp.transform_get_rotation(box_pose)
+        motion = subspace[k, world]
+        v = wp.quat_rotate_inv(axes, sp.point_velocity(motion, wp.transform_get_translation(box_pose)))
+        w = wp.quat_rotate_inv(axes, sp.angular(motion))
+        for i in range(wp.static(3)):
+            drag_slope[6 * box + i, k, world] = v[i]
+            drag_slope[6 * box + 3 + i, k, world] = w[i]
+
+    return SimpleNamespace(module=module, drag_gains=drag_gains, drag_slopes=drag_slopes)
+
+
+@functools.cache
+def rate_damping_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernels of e for one precision, over (row, world)."""
+    module = kernel_module("rate_damping", scalar, inlined=True)
+    zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
+
+    @wp.kernel(module=module)
+    def rate_mobility(
+        # Model
+        joint_inertia: wp.array(dtype=scalar),
+        # Data in
+        tendon_slope: wp.array3d(dtype=scalar),
+        # Data out
+        mobility: wp.array2d(dtype=scalar),
+    ):
+        """Compute the sums of J_k^2 / m_k. Adds to zeroed arrays."""
+        row, world = wp.tid()
+        for k in range(joint_inertia.shape[0]):
+            mobility[row, world] += tendon_slope[row, k, world] * tendon_slope[row, k, world] / joint_inertia[k]
+
+    @wp.kernel(module=module)
+    def rate_armature(
+        # Model
+        dt: scalar,
+        # Data in
+        rate_gain: wp.array2d(dtype=scalar),
+        mobility: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_armature: wp.array2d(dtype=scalar),
+    ):
+        """Compute e [world, row]."""
+        row, world = wp.tid()
+        damping = dt * wp.max(rate_gain[row, world], zero)
+        stiff = damping * mobility[row, world]
+        tendon_armature[world, row] = damping * (one + stiff) / (two + stiff)
+
+    return SimpleNamespace(module=module, rate_mobility=rate_mobility, rate_armature=rate_armature)
