@@ -188,8 +188,8 @@ def test_colours_and_sizes_of_what_has_a_name_are_numbers(tmp_path, element):
     refuses(lambda: sim.load(path), f"<{element}> (line 1)", "camera", "nan", "finite", error=sim.ImportFileError)
 
 
-def test_a_texture_is_never_read(tmp_path):
-    """One of 1 GB in a file of 1 MB costs nothing, and one that is missing or broken is no error."""
+def test_huge_textures_are_not_decoded(tmp_path):
+    """One of 1 GB in a file of 1 MB costs nothing, and one that isn't used is not even opened."""
     (tmp_path / "huge.png").write_bytes(png(32000, 32000, bytes(32001)))
     path = tmp_path / "robot.xml"
     textures = (
@@ -199,7 +199,9 @@ def test_a_texture_is_never_read(tmp_path):
     )
     body = BODY.replace('size="1"', 'size="1" material="m"')
     path.write_text(f"<mujoco><asset>{textures}</asset><worldbody>{body}</worldbody></mujoco>")
-    model = sim.load(path)
+    with pytest.warns(sim.MJCFWarning, match="texture 't'.*1024000000 pixels"):
+        model = sim.load(path)
+    assert model.geometries[0].material.texture is None
     assert model.geometries[0].rgba == (1.0, 0.0, 0.0, 1.0)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from sim.errors import ImportFileError, ModelError
 from sim.importers.mjcf.markup import root_tag
-from sim.importers.mjcf.sizes import check_spec, check_text, leave_out_pictures
+from sim.importers.mjcf.sizes import check_spec, check_text
+from sim.importers.mjcf.textures import TextureSource, take_textures
 from sim.importers.transaction import located
 
 # Lists of a mujoco.MjSpec with the elements of each kind
@@ -38,6 +39,7 @@ class MJCFFile:
         spec: the mujoco.MjSpec, which keeps its elements alive.
         elements: elements of the spec by kind and by their index in the model.
         warnings: MuJoCo's warnings.
+        textures: the textures by index.
     """
 
     path: Path
@@ -46,6 +48,7 @@ class MJCFFile:
     spec: Any
     elements: dict[str, dict[int, Any]]
     warnings: tuple[str, ...]
+    textures: tuple[TextureSource, ...] = ()
 
     def name(self, kind: str, index: int) -> str:
         """Return the name of an element in the file, empty if it has none."""
@@ -101,14 +104,14 @@ def read_mjcf(path: Path) -> MJCFFile:
                 mujoco.mj_clearCache(mujoco.mj_getCache())
             spec = mujoco.MjSpec.from_file(str(path))
             check_spec(path, spec)
-            leave_out_pictures(mujoco, spec)
+            textures = tuple(take_textures(mujoco, spec))
             model = spec.compile()
     except ImportFileError:
         raise
     except Exception as error:  # ValueError with MuJoCo's message; other errors when memory runs out
         raise ImportFileError(path, _one_line(str(error)) or type(error).__name__) from None
     elements = {kind: {element.id: element for element in getattr(spec, list_)} for kind, list_ in LISTS.items()}
-    return MJCFFile(path, mujoco, model, spec, elements, tuple(_one_line(text) for text in said))
+    return MJCFFile(path, mujoco, model, spec, elements, tuple(_one_line(text) for text in said), textures)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.importers.decomposition import convex_pieces, is_convex_solid
 from sim.importers.mjcf.contacts import Surfaces
+from sim.importers.mjcf.looks import Looks
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.builder.properties import Surface
@@ -24,7 +25,20 @@ def mesh_of(reader: Reader, index: int) -> Mesh:
     vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
     vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
     faces = model.mesh_face[face : face + int(model.mesh_facenum[index])]
-    return Mesh(np.array(vertices, dtype=np.float64), np.array(faces, dtype=np.int32))
+    return Mesh(
+        np.array(vertices, dtype=np.float64), np.array(faces, dtype=np.int32), _texture_coordinates(model, index)
+    )
+
+
+def _texture_coordinates(model: Any, index: int) -> np.ndarray | None:
+    """Return the texture coordinates of a mesh at the corners of its faces; MuJoCo counts rows from the top."""
+    start, face = int(model.mesh_texcoordadr[index]), int(model.mesh_faceadr[index])
+    if start < 0:
+        return None
+    corners = model.mesh_facetexcoord[face : face + int(model.mesh_facenum[index])]
+    uv = np.array(model.mesh_texcoord[start:][corners], dtype=np.float64)
+    uv[..., 1] = 1.0 - uv[..., 1]
+    return uv if np.isfinite(uv).all() else None
 
 
 def bounded_hull(reader: Reader, index: int, mesh: Mesh) -> Mesh:
@@ -137,6 +151,7 @@ def add_geometries(
     shown = model.geom_group < SHOWN_GROUPS
     bodies_with_looks = set(model.geom_bodyid[shown].tolist())
     names: dict[int, list[str]] = {}
+    materials = Looks(reader.file)
 
     @functools.cache
     def pieces_of(index: int, static: bool) -> list[tuple[int, Mesh]]:
@@ -154,7 +169,8 @@ def add_geometries(
         visible = bool(shown[geom]) or body not in bodies_with_looks
         collides = collision and bool(surfaces.collides[geom])
         if collides or ((visible or met[geom]) and visual):
-            names[geom] = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of)
+            names[geom] = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of, materials)
+    reader.notes += materials.notes
     return names
 
 
@@ -165,6 +181,7 @@ def _add_geom(
     collides: bool,
     visible: bool,
     pieces_of: Callable[[int, bool], list[tuple[int, Mesh]]],
+    materials: Looks,
 ) -> list[str]:
     """Add a geom; ``pieces_of`` returns the collision shapes of a mesh, for a body that moves or not."""
     model, builder = reader.file.model, reader.builder
@@ -179,6 +196,8 @@ def _add_geom(
     placement = compose(around, pose(model.geom_pos[geom], model.geom_quat[geom]))
     static = link == WORLD
     looks: dict[str, Any] = {"position": placement[:3], "orientation": placement[3:], "rgba": _colour(reader, geom)}
+    if visible:
+        looks["material"] = materials.of(geom, code)
     options: dict[str, Any] = looks | {
         "size": [*model.geom_size[geom][:count], *[0.0] * (3 - count)],
     }

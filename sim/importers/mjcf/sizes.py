@@ -242,13 +242,3 @@ def _candidates(spec: Any, name: str) -> Iterator[Path]:
     for inside in (name, short):
         yield folder / spec.meshdir / inside
         yield folder / inside
-
-
-def leave_out_pictures(mujoco: Any, spec: Any) -> None:
-    """Replace all textures by a single pixel: they are unused, and a small file can contain a huge image."""
-    for number, texture in enumerate(spec.textures):
-        # MuJoCo's type of a texture that needs no name: only a sky
-        texture.name = texture.name or Path(texture.file).stem or f"texture {number}"
-        texture.file, texture.cubefiles = "", [""] * 6
-        texture.builtin, texture.type = mujoco.mjtBuiltin.mjBUILTIN_FLAT, mujoco.mjtTexture.mjTEXTURE_2D
-        texture.width = texture.height = 1

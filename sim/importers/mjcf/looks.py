@@ -1,0 +1,114 @@
+"""Materials and textures of an MJCF file.
+
+Images of files are read here, since they may be huge or broken; MuJoCo generates the builtin ones.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sim.importers.mjcf.file import MJCFFile
+from sim.importers.mjcf.textures import TextureSource
+from sim.importers.pictures import NoPictureError, read_texture
+from sim.model.looks import MOST_REPEATS, MOST_TEXELS, ROUGHNESS, Material, Texture
+from warp_kernels import types as codes
+
+MOST_OF_A_FILE = 2 * MOST_TEXELS  # texels of all textures of a file
+
+
+@dataclass
+class Looks:
+    """The materials of a file.
+
+    Attributes:
+        file: the compiled file.
+        notes: what of them isn't kept.
+    """
+
+    file: MJCFFile
+    notes: list[str] = field(default_factory=list)
+    _materials: dict[int, Material] = field(default_factory=dict)
+    _textures: dict[int, Texture | None] = field(default_factory=dict)
+    _left: int = MOST_OF_A_FILE
+
+    def of(self, geom: int, code: int) -> Material:
+        """Return the material of a geom, its texture placed as MuJoCo places it on one of this type."""
+        model, index = self.file.model, int(self.file.model.geom_matid[geom])
+        if index < 0:
+            return Material()
+        if index not in self._materials:
+            self._materials[index] = self._material(index)
+        found = self._materials[index]
+        if found.texture is None:
+            return found
+        return replace(found, repeat=self._repeat(index, np.array(model.geom_size[geom]), code))
+
+    def _material(self, index: int) -> Material:
+        """Return a material, and note what of it isn't kept."""
+        model, name = self.file.model, self.file.spec.materials[index].name
+        roughness = float(self.file.array("mat_roughness", np.full(model.nmat, -1.0))[index])
+        metallic = float(self.file.array("mat_metallic", np.full(model.nmat, -1.0))[index])
+        if roughness < 0.0:
+            roughness = _of_shininess(float(model.mat_specular[index]), float(model.mat_shininess[index]))
+        lost = [what for what in ("emission", "reflectance") if getattr(model, f"mat_{what}")[index] > 0.0]
+        textures = np.array(model.mat_texid[index]).reshape(-1)
+        colour = 0 if len(textures) == 1 else int(self.file.mujoco.mjtTextureRole.mjTEXROLE_RGB)
+        if (np.delete(textures, colour) >= 0).any():
+            lost.append("textures other than of its colour")
+        if lost:
+            self.notes.append(f"ignored: {', '.join(lost)} of material '{name}'")
+        texture = self._texture(int(textures[colour])) if textures[colour] >= 0 else None
+        return Material(float(np.clip(roughness, 0.0, 1.0)), float(np.clip(metallic, 0.0, 1.0)), texture)
+
+    def _repeat(self, index: int, size: np.ndarray, code: int) -> tuple[float, float] | None:
+        """Return the repeats per metre of a texture that has no coordinates.
+
+        MuJoCo's "uniform" repeats are per two metres, others per size of the object along x and y.
+        """
+        wide = {codes.SPHERE: size[[0, 0]], codes.CAPSULE: size[[0, 0]], codes.CYLINDER: size[[0, 0]]}
+        half = wide.get(code, size[:2])
+        uniform = bool(self.file.model.mat_texuniform[index])
+        per = np.where(uniform | (half <= 0.0), 1.0, half)
+        repeat = 0.5 * self.file.model.mat_texrepeat[index] / per
+        if not np.isfinite(repeat).all() or not ((repeat != 0.0) & (np.abs(repeat) <= MOST_REPEATS)).all():
+            return None
+        x, y = repeat.tolist()
+        return x, y
+
+    def _texture(self, index: int) -> Texture | None:
+        if index not in self._textures:
+            source = self.file.textures[index]
+            try:
+                self._textures[index] = self._read(index, source)
+            except NoPictureError as error:
+                self.notes.append(f"ignored: texture '{source.name}', which {error}")
+                self._textures[index] = None
+        return self._textures[index]
+
+    def _read(self, index: int, source: TextureSource) -> Texture:
+        model = self.file.model
+        if source.why_not:
+            raise NoPictureError(source.why_not)
+        if source.is_builtin:
+            height, width, channels = (
+                int(array[index]) for array in (model.tex_height, model.tex_width, model.tex_nchannel)
+            )
+            start = int(model.tex_adr[index])
+            data = np.array(model.tex_data[start : start + height * width * channels]).reshape(height, width, channels)
+            return Texture(np.ascontiguousarray(data[..., :3]), source.name)
+        path = next((path for path in source.paths if path.is_file()), None)
+        if path is None:
+            raise NoPictureError("has a file that doesn't exist")
+        found = read_texture(path, source.name)
+        self._left -= found.pixels.shape[0] * found.pixels.shape[1]
+        if self._left < 0:
+            raise NoPictureError(f"is too much: at most {MOST_OF_A_FILE} pixels of a file are read")
+        pixels = found.pixels[:: -1 if source.upside_down else 1, :: -1 if source.mirrored else 1]
+        return Texture(np.ascontiguousarray(pixels), source.name)
+
+
+def _of_shininess(specular: float, shininess: float) -> float:
+    """Return the roughness of MuJoCo's highlight, whose exponent is 128 times the shininess."""
+    if specular <= 0.0:
+        return 1.0
+    return ROUGHNESS if shininess < 0.0 else float((2.0 / (128.0 * shininess + 2.0)) ** 0.25)
