@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sim.render.tessellation import Triangles, tessellate
 from sim.render.view import instance_poses
 
 if TYPE_CHECKING:
-    from viser import SceneApi
+    from viser import SceneApi, SceneNodeDragEvent
 
 TILE = 0.5  # side length of a square of the ground [m]
 GROUND = 100.0  # distance from the camera up to which a plane is drawn, in units of length
@@ -57,6 +57,18 @@ class Shapes:
                     lod="off",
                 )
             )
+
+    def on_drag(self, dragged: Callable[[int, SceneNodeDragEvent[Any]], None]) -> None:
+        """Call a function when a shape of a link is dragged with Ctrl or Cmd, with the link's index and the event."""
+        for node, geometry in zip(self._nodes, self._geometries, strict=True):
+            if geometry.link < 0:
+                continue
+
+            # viser keeps the order of events for coroutines alone.
+            async def run(event: SceneNodeDragEvent[Any], link: int = geometry.link) -> None:
+                dragged(link, event)
+
+            node.on_drag("left", modifier="cmd/ctrl")(run)
 
     def update(self, link_poses: np.ndarray) -> None:
         """Move the shapes to link poses [num_worlds, num_links, 7], each in the frame of its world."""

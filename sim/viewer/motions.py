@@ -11,6 +11,7 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import SimulatorLike, Trajectory
+from sim.viewer.pull import Pull
 
 MEMORY = 2**28  # memory limit of the states of a live simulation, at which it ends [bytes]
 
@@ -117,6 +118,9 @@ class Live:
         simulator: simulator of all worlds.
         state: initial state.
         control: constant inputs of the actuators [nu] or [num_worlds, nu]. Default: zeros.
+
+    Attributes:
+        pull: what the user pulls on; None for nothing.
     """
 
     def __init__(self, simulator: Simulator, state: State, control: np.ndarray | None):
@@ -127,6 +131,8 @@ class Live:
             self._control = np.broadcast_to(control, (simulator.num_worlds, simulator.model.nu))
         size = simulator.num_worlds * (simulator.model.nq + simulator.model.nv) * state.q.numpy().itemsize
         self._most = MEMORY // size
+        self._pushes: dict[int, np.ndarray] = {}  # joint forces of the user, by the state at which they act
+        self.pull: Pull | None = None
 
     def __len__(self) -> int:
         return len(self._states)
@@ -158,10 +164,10 @@ class Live:
 
     def contacts(self, number: int) -> Contacts | None:
         """Return contacts, see :class:`Motion`."""
-        return self._simulator.contacts(self._states[number], control=self._control)
+        return self._simulator.contacts(self._states[number], self._pushes.get(number), self._control)
 
     def grow(self, steps: int) -> None:
-        """Continue the simulation.
+        """Continue the simulation; while the user pulls, step by step.
 
         Raises:
             ModelError: if a state is not finite; the states before it are kept.
@@ -169,8 +175,21 @@ class Live:
         steps = min(steps, self._most - len(self))
         if steps < 1:
             return
+        if self.pull is None:
+            self._advance(steps, None)
+            return
+        for _ in range(steps):
+            last = self._states[-1]
+            q, qd = (each.numpy().astype(np.float64) for each in (last.q, last.qd))
+            tau = self.pull.joint_forces(self._simulator.model, q, qd)
+            self._pushes[len(self) - 1] = tau
+            self._advance(1, tau)
+
+    def _advance(self, steps: int, tau: np.ndarray | None) -> None:
+        """Simulate, with joint forces [num_worlds, nv] for a single step."""
         control: Any = None if self._control is None else np.tile(self._control, (steps, 1, 1))
-        trajectory = self._simulator.rollout(self._states[-1], steps=steps, control=control)
+        forces = None if tau is None else tau[None]
+        trajectory = self._simulator.rollout(self._states[-1], forces, steps, control=control)
         finite = np.isfinite(trajectory.q.numpy()).all(axis=2) & np.isfinite(trajectory.qd.numpy()).all(axis=2)
         bad = np.argwhere(~finite)
         good = int(bad[0][0]) - 1 if len(bad) else steps

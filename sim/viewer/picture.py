@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.geometries import Shapes, TendonLines, add_plane, byte_color
 from sim.viewer.labels import Axes, Labels
+from sim.viewer.pull import Pull
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
-    from viser import SceneApi
+    from viser import SceneApi, SceneNodeDragEvent
 
 FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
+PULL, PULL_WIDTH = (20, 90, 220), 3.0  # the width in pixels
 COLLIDER = (1.0, 0.55, 0.15, 0.4)
 ARROW_LENGTH = 0.2  # length of the reference arrow, relative to the height of one world's picture
 
@@ -65,6 +67,9 @@ class Picture:
         self._joint_names = Labels(scene, "/joint_names", moving, "top-left")
         self._forces = Arrows(scene, "/contacts", FORCE, ARROW_LENGTH * height, dots=True)
         self._gradients = Arrows(scene, "/gradients", GRADIENT, ARROW_LENGTH * height, dots=False)
+        self._pull: Any = scene.add_line_segments(
+            "/pull", np.zeros((1, 2, 3)), PULL, thickness=PULL_WIDTH, thickness_units="screen", visible=False
+        )
         self._typical_force = typical_force(model)
         self.update(poses, 0)
 
@@ -89,6 +94,29 @@ class Picture:
     def draw_contacts(self, contacts: Contacts) -> None:
         """Draw points and forces of the contacts with non-zero force."""
         self._forces.draw(contacts.point + self._offsets[contacts.world], contacts.force, self._typical_force)
+
+    def on_drag(self, dragged: Callable[[int, int, np.ndarray, np.ndarray, bool], None]) -> None:
+        """Call a function when the user drags a shape of a link with Ctrl or Cmd.
+
+        Args:
+            dragged: gets the indices of world and link, the point of the link and the pointer, both in the frame of the
+                world [3], and whether the user still holds it.
+        """
+
+        def run(link: int, event: SceneNodeDragEvent[Any]) -> None:
+            world = event.instance_index or 0
+            point = np.asarray(event.start_position) - self._offsets[world]
+            pointer = np.asarray(event.end_position) - self._offsets[world]
+            dragged(world, link, point, pointer, event.phase != "end")
+
+        self._visuals.on_drag(run)
+
+    def draw_pull(self, pull: Pull | None) -> None:
+        """Draw a line from the point of a link that the user pulls on to the pointer, or remove it."""
+        if pull is not None:
+            ends = np.stack([pull.grabbed(self._poses), pull.target]) + self._offsets[pull.world]
+            self._pull.points = ends[None].astype(np.float32)
+        self._pull.visible = pull is not None
 
     def draw_gradients(self, points: np.ndarray, vectors: np.ndarray, worlds: np.ndarray) -> None:
         """Draw vectors [n, 3] at points [n, 3] of worlds [n], scaled so that the longest has the reference length."""

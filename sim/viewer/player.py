@@ -59,6 +59,10 @@ class Player:
         """Index of the state shown last."""
         return int(self._position)
 
+    def plays(self, motion: Motion) -> bool:
+        """Return whether a motion is playing."""
+        return self.playing and self._motion is motion
+
     def add_settings(self) -> None:
         """Add speed and loop at the current position; needed before anything plays."""
         self._speed = self._gui.add_dropdown(

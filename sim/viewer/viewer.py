@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from sim.viewer.motions import Coordinates, Live, Motion, Rollout
 from sim.viewer.picture import Picture
 from sim.viewer.player import Player
 from sim.viewer.plots import Plots
+from sim.viewer.pull import Pull
 from sim.viewer.server import address, quiet, serve
 from sim.viewer.sliders import JointSliders
 
@@ -99,6 +101,7 @@ class Viewer:
         poses = self._poses(self._q)
         self._offsets = grid_offsets(self.num_worlds, roomy_spacing(model, poses) if spacing is None else spacing)
         self._gradients: np.ndarray | None = None
+        self._live: Live | None = None  # the simulation started last
         self._sliders_shown = 0.0
         self._watched = 0.0
         self._lock = threading.RLock()
@@ -203,6 +206,8 @@ class Viewer:
     def offer_simulation(self, simulator: Simulator, qd: Any = None, control: Any = None) -> None:
         """Add a button that starts a simulation from the shown pose, which the user may have changed.
 
+        While it runs, the user pulls on links by dragging them with Ctrl or Cmd: see :class:`sim.viewer.pull.Pull`.
+
         Args:
             simulator: a simulator with the same model and number of worlds.
             qd: initial velocities [nv] or [num_worlds, nv]. Default: zero.
@@ -218,14 +223,16 @@ class Viewer:
                 f"{self.num_worlds} worlds of the viewer's model"
             )
         simulator.state(self._q, qd)  # raises if qd is invalid
+        if not self._simulate.visible:
+            self._picture.on_drag(self._dragged)
         held = arguments.inputs(self.model, self.num_worlds, control)
 
         def simulate(_: object) -> None:
             with self._lock:
                 self._gradients = None
-                live = Live(simulator, simulator.state(self._q, qd), held)
-                self._plots.start(live, {})
-                self._player.start(live, playing=True)
+                self._live = Live(simulator, simulator.state(self._q, qd), held)
+                self._plots.start(self._live, {})
+                self._player.start(self._live, playing=True)
 
         self._simulate.visible = True
         self._simulate.on_click(simulate)
@@ -300,7 +307,10 @@ class Viewer:
         self._plots = Plots(gui, self.model, self._locked, lambda: int(self._world.value))
         self._player = Player(gui, self._lock, self._show_state)
         self._simulate: Any = gui.add_button(
-            "Simulate from here", visible=False, color="green", hint="simulate, starting from the shown pose"
+            "Simulate from here",
+            visible=False,
+            color="green",
+            hint="simulate, starting from the shown pose; drag links with Ctrl to pull on them",
         )
         self._world: Any = gui.add_dropdown(
             "World", tuple(map(str, range(self.num_worlds))), visible=self.num_worlds > 1,
@@ -359,6 +369,19 @@ class Viewer:
         q[world] = self._sliders.apply(group, q[world])
         self._hold(q)
 
+    def _dragged(self, world: int, link: int, point: np.ndarray, target: np.ndarray, held: bool) -> None:
+        """Pull on a link of the running simulation, or let go, see :meth:`sim.viewer.picture.Picture.on_drag`."""
+        with self._lock:
+            live = self._live
+            if live is None:
+                return
+            if not held:
+                live.pull = None
+            elif live.pull is not None:
+                live.pull = replace(live.pull, target=target)
+            elif self._player.plays(live):
+                live.pull = Pull.at(self._poses(self._q), world, link, point, target)
+
     def _hold(self, q: np.ndarray) -> None:
         """Show a pose [num_worlds, nq] that is not part of a motion."""
         poses = self._poses(q)
@@ -378,6 +401,7 @@ class Viewer:
         contacts = motion.contacts(number)
         with self._server.atomic():
             self._show_pose(q, self._poses(q), sliders=calm)
+            self._picture.draw_pull(motion.pull if isinstance(motion, Live) else None)
             if contacts is None:
                 self._picture.clear_contacts()
             else:

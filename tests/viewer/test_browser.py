@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -90,11 +91,16 @@ class Page:
         size = canvas.size
         return np.asarray(whole)[: size["height"], : size["width"]].astype(float)
 
+    def pixel(self, point, picture):
+        """Column and row of a point [3] as the first camera sees it."""
+        first = self.viewer._server.initial_camera
+        camera = Camera(first.position, first.look_at, np.degrees(first.fov))
+        return camera.project(point, picture.shape[1], picture.shape[0]).astype(int)
+
     def sees(self, point, color):
         """Whether a point of the picture [3] has most of one colour, 0 red to 2 blue."""
-        picture, first = self.picture(), self.viewer._server.initial_camera
-        camera = Camera(first.position, first.look_at, np.degrees(first.fov))
-        column, row = camera.project(point, picture.shape[1], picture.shape[0]).astype(int)
+        picture = self.picture()
+        column, row = self.pixel(point, picture)
         seen = picture[row - 1 : row + 2, column - 1 : column + 2].mean(axis=(0, 1))
         return seen[color] > 1.5 * np.delete(seen, color).max()
 
@@ -179,6 +185,32 @@ def test_the_page(browser):
         page.click("Pause")
         page.wait(lambda: page.found("//*[contains(text(), 'contact force')]"))
         assert abs(viewer.q[1, hinge] - 1.4) > 0.01
+
+
+@pytest.mark.slow
+def test_a_box_is_lifted_with_the_mouse(browser, tmp_path):
+    """Ctrl and the mouse lift the box of one world while the simulation runs; it falls when the button is released."""
+    browser.set_window_size(860, 560)
+    model = arm_and_box()
+    with Viewer(model, 2, port=0, spacing=SPACING) as viewer:
+        viewer.offer_simulation(sim.Simulator(model, DT, 2))
+        page = Page(browser, viewer)
+        page.click("Simulate from here")
+        page.wait(lambda: viewer._player.number > 20)
+        picture = page.picture()
+        column, row = page.pixel(model.q0[-7:-4] + np.array([SPACING / 2, 0, 0]), picture)
+        canvas = browser.find_element(By.CSS_SELECTOR, "canvas")
+        mouse = ActionChains(browser, duration=50)
+        mouse.move_to_element_with_offset(canvas, column - picture.shape[1] // 2, row - picture.shape[0] // 2)
+        mouse.key_down(Keys.CONTROL).click_and_hold()
+        for _ in range(8):
+            mouse.move_by_offset(0, -12)
+        mouse.perform()
+        page.wait(lambda: viewer.q[1, -5] > 0.6)
+        assert viewer.q[0, -5] == pytest.approx(0.2, abs=1e-3)
+        browser.save_screenshot(str(tmp_path / "pull.png"))  # for a look at it
+        ActionChains(browser).release().key_up(Keys.CONTROL).perform()
+        page.wait(lambda: viewer._live.pull is None and viewer.q[1, -5] < 0.5)
 
 
 @pytest.mark.slow

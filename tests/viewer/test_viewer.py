@@ -1,7 +1,9 @@
 """What the viewer sends to the browser, and what it makes of what the user does there."""
 
+import asyncio
 import socket
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import sim
 from sim.render.tessellation import sphere, tessellate
 from sim.viewer import Viewer
 from sim.viewer.geometries import split_creases
+from sim.viewer.pull import Pull
 from sim.viewer.sliders import to_angles
 from tests.errors import raises_naming
 from tests.viewer.worlds import arm_and_box, arrows, control, node
@@ -345,3 +348,61 @@ def test_a_chosen_world_is_seen_alone_with_what_is_fixed_in_it():
         first, last = (viewer._picture.camera_at(world) for world in (0, 8))
     assert last.distance == pytest.approx(first.distance)
     np.testing.assert_allclose(np.subtract(last.target, first.target), [10, 10, 0], atol=1e-6)
+
+
+def drag(viewer, name, phase, world, start, end):
+    """As the browser does it when a shape is dragged with Ctrl: points are where they are drawn."""
+    event = SimpleNamespace(instance_index=world, phase=phase, start_position=start, end_position=end)
+    callbacks = node(viewer, name)._impl.drag_cb
+    assert [(each.button, each.modifier) for each in callbacks] == [("left", "cmd/ctrl")]
+    asyncio.run(callbacks[0].callback(event))
+
+
+def test_links_of_a_running_simulation_are_pulled(model, viewer):
+    box = named_shapes(model)[-1]
+    viewer.offer_simulation(sim.Simulator(model, DT, 2))
+    for callback in control(viewer, "Simulate from here")._impl.update_cb:
+        callback(None)
+    wait_for(lambda: viewer._player.number > 2)
+    offset = np.array([1.5, 0, 0])  # of the second world
+    viewer._player._lock.acquire()  # the simulation waits for the drag
+    start = viewer.q[1, -7:-4]
+    goal = start + np.array([0, 0, 0.5])
+    began = len(viewer._live) - 1
+    drag(viewer, f"/shapes/{box}", "start", 1, offset + start, offset + start)
+    drag(viewer, f"/shapes/{box}", "update", 1, offset + start, offset + goal)
+    viewer._player._lock.release()
+    wait_for(lambda: len(viewer._live) > began + 400)
+    line = node(viewer, "/pull")
+    assert line.visible
+    np.testing.assert_allclose(line.points[0, 1], offset + goal, atol=1e-6)
+    drag(viewer, f"/shapes/{box}", "end", 1, offset + start, offset + goal)
+    assert viewer._live.pull is None
+    # A critically damped spring of 10 rad/s, whatever the mass, that the weight extends; the other world stays.
+    height = viewer._live.q_of(np.arange(began, began + 400))[..., -5]
+    end = goal[2] - 9.81 / 10.0**2
+    t = 10.0 * DT * np.arange(400)
+    np.testing.assert_allclose(height[:, 1], end - (end - start[2]) * (1.0 + t) * np.exp(-t), atol=0.02)
+    np.testing.assert_allclose(height[:, 0], height[0, 0], atol=1e-4)
+    wait_for(lambda: not line.visible)
+
+
+def test_a_pull_off_centre_turns_a_link(model):
+    """The force at a lever has a moment; the force is that of the mass at the point, and damped by its velocity."""
+    q, qd = np.tile(model.q0, (2, 1)), np.zeros((2, model.nv))
+    poses = sim.forward_kinematics(model, q).numpy().astype(np.float64)
+    link = model.link_names.index("box")
+    corner = poses[1, link, :3] + [0.2, 0.1, 0.2]
+    pull = Pull.at(poses, 1, link, corner, corner + np.array([0.0, 0.0, 0.1]))
+    np.testing.assert_allclose(pull.grabbed(poses), corner, atol=1e-6)
+    tau = pull.joint_forces(model, q, qd)
+    np.testing.assert_array_equal(tau[0], 0.0)
+    lever, moment = np.array([0.2, 0.1, 0.2]), 2.0 * 0.4**2 / 6.0
+    cross = np.array([[0, -lever[2], lever[1]], [lever[2], 0, -lever[0]], [-lever[1], lever[0], 0]])
+    mass = 3.0 / np.trace(np.eye(3) / 2.0 - cross @ cross / moment)
+    force = np.array([0.0, 0.0, 100.0 * mass * 0.1])
+    np.testing.assert_allclose(tau[1, -6:], [*force, *np.cross(lever, force)], rtol=1e-4, atol=1e-5)
+    qd[1, -6:] = [0.0, 0.0, 1.0, 0.5, 0.0, 0.0]  # upwards, and about x
+    moving = np.array([0.0, 0.0, 1.0]) + np.cross([0.5, 0.0, 0.0], lever)
+    damped = force - 20.0 * mass * moving
+    np.testing.assert_allclose(pull.joint_forces(model, q, qd)[1, -6:-3], damped, rtol=1e-4, atol=1e-5)
