@@ -15,7 +15,7 @@ from warp_kernels import types as codes
 if TYPE_CHECKING:
     from viser import SceneApi
 
-LONGEST = 4.0  # maximum length of an arrow, relative to that of the reference; longer ones are clipped
+LONGEST = 2.0  # maximum length of an arrow, relative to that of the reference; longer ones are clipped
 
 
 class Arrows:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
 PULL, PULL_WIDTH = (20, 90, 220), 3.0  # the width in pixels
 COLLIDER = (1.0, 0.55, 0.15, 0.4)
-ARROW_LENGTH = 0.2  # length of the reference arrow, relative to the height of one world's picture
+FORCE_LENGTH, GRADIENT_LENGTH = (
+    0.5,
+    0.2,
+)  # lengths of the reference arrows, relative to the height of one world's picture
 
 
 class Picture:
@@ -65,8 +68,8 @@ class Picture:
         ]
         self._link_names = Labels(scene, "/link_names", model.link_names, "bottom-left")
         self._joint_names = Labels(scene, "/joint_names", moving, "top-left")
-        self._forces = Arrows(scene, "/contacts", FORCE, ARROW_LENGTH * height, dots=True)
-        self._gradients = Arrows(scene, "/gradients", GRADIENT, ARROW_LENGTH * height, dots=False)
+        self._forces = Arrows(scene, "/contacts", FORCE, FORCE_LENGTH * height, dots=True)
+        self._gradients = Arrows(scene, "/gradients", GRADIENT, GRADIENT_LENGTH * height, dots=False)
         self._pull: Any = scene.add_line_segments(
             "/pull", np.zeros((1, 2, 3)), PULL, thickness=PULL_WIDTH, thickness_units="screen", visible=False
         )

@@ -170,11 +170,11 @@ def test_contacts_of_a_trajectory(model, viewer):
     viewer._player.seek(2)
     expected = simulator.contacts(trajectory.state(2))
     drawn = arrows(viewer, "/contacts")
-    scale = 0.2 * picture_height(model) / (2.0 * 9.81)
+    scale = 0.5 * picture_height(model) / (2.0 * 9.81)
     bearing = np.linalg.norm(expected.force, axis=1) > 0
     np.testing.assert_allclose(drawn, scale * expected.force[bearing], atol=1e-6)
     assert bearing.sum() == 8
-    np.testing.assert_allclose(drawn.sum(axis=0), [0, 0, 2 * 0.2 * picture_height(model)], atol=2e-3)
+    np.testing.assert_allclose(drawn.sum(axis=0), [0, 0, 2 * 0.5 * picture_height(model)], atol=5e-3)
     tails = node(viewer, "/contacts/arrows").points[:, 0]
     np.testing.assert_allclose(tails, expected.point[bearing] + viewer._offsets[expected.world[bearing]], atol=1e-6)
     set_by_user(viewer, "Arrow length", 2.0)

@@ -45,9 +45,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return dt * total
 
     @Native(scalar, lanes, "damping").func_native()
-    def factor_damped(
-        group: int, paths: Paths, factor_l: reals, factor_d: reals, damped_l: reals, damped_d: reals
-    ):
+    def factor_damped(group: int, paths: Paths, factor_l: reals, factor_d: reals, damped_l: reals, damped_d: reals):
         """Compute the factors of M + h D from those of M; ``damped_d`` has h D before, and ``damped_l`` zeros."""
 
     if lanes == 1:
