@@ -70,6 +70,16 @@ WRITERS = {
 }
 
 
+def test_a_full_disk_keeps_the_layer_that_was_written_over_a_stage(tmp_path):
+    model = sim.load(write_usd(tmp_path / "scene.usdc", ball(), poses(1), fps=25.0))
+    path = tmp_path / "motion.usda"
+    path.write_bytes(b"old")
+    with full_disk(), pytest.raises(sim.ModelError, match="cannot be written"):
+        write_usd(path, model, poses(20), fps=25.0, over=tmp_path / "scene.usdc")
+    assert path.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_is_one_sentence_and_the_old_file_stays(name, tmp_path):
     path = tmp_path / name

@@ -24,6 +24,7 @@ from sim.model.model import (
     PairFriction,
     PairSoftness,
     Part,
+    StagePrim,
 )
 from sim.model.sensors import Sensor
 from sim.model.softness import Softness
@@ -46,6 +47,7 @@ CLASSES = {
         PairSoftness,
         DragBoxes,
         Softness,
+        StagePrim,
         Sensor,
         Equalities,
         Tendons,

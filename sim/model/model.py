@@ -72,6 +72,27 @@ class MountedCamera:
 
 
 @dataclass(frozen=True)
+class StagePrim:
+    """A prim of a USD file that a link was read from.
+
+    Attributes:
+        file: the file.
+        path: path of the prim.
+        link: index of the link it moves with; -1 is the world.
+        placement: pose of the prim's frame in the link frame, position and quaternion xyzw [7].
+        base: pose of the origin of the stage in the world [7].
+        at: pose of the prim's frame in the stage as read, in metres with z up [7].
+    """
+
+    file: str
+    path: str
+    link: int
+    placement: np.ndarray
+    base: np.ndarray
+    at: np.ndarray
+
+
+@dataclass(frozen=True)
 class Mesh:
     """A triangle mesh in the frame of its geometry, in metres.
 
@@ -279,6 +300,7 @@ class Model:
         joint_names: [num_links].
         frames: named frames fixed to links, those of collapsed links among them.
         cameras: cameras on links, which :func:`sim.render.view_of` looks through.
+        stage_prims: prims of USD files that links were read from.
         geometries: visual and collision geometries.
         parts: groups of links and joints that were added together, such as one robot.
         excluded_pairs: pairs of geometry indices that never collide.
@@ -371,6 +393,7 @@ class Model:
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     cameras: tuple[MountedCamera, ...] = ()
+    stage_prims: tuple[StagePrim, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
     transmissions: Transmissions = field(default_factory=Transmissions)
     mujoco: MujocoOptions | None = None

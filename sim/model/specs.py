@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.medium import DragBox, Medium
-from sim.model.model import Geometry, MountedCamera, Part
+from sim.model.model import Geometry, MountedCamera, Part, StagePrim
 from sim.model.muscles import Muscle
 from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -196,6 +196,7 @@ class WorldSpec:
         links: links by name, as are joints, geometries and actuators.
         frames: link of each named frame, and its pose there [7].
         cameras: link of each camera, and the camera as in :class:`sim.model.model.MountedCamera`, placed in that link.
+        stage_prims: link of each prim of a USD file, and the prim, placed in that link.
         parts: groups of links and joints that were added together.
         anchors: point and weld constraints by name.
         couplings: couplings by the joint that follows.
@@ -222,6 +223,7 @@ class WorldSpec:
     actuators: dict[str, ActuatorSpec] = field(default_factory=dict)
     frames: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
     cameras: dict[str, tuple[str, MountedCamera]] = field(default_factory=dict)
+    stage_prims: list[tuple[str, StagePrim]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     anchors: dict[str, AnchorSpec] = field(default_factory=dict)
     couplings: dict[str, CouplingSpec] = field(default_factory=dict)

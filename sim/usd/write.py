@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole, number, require_type
+from sim.model.checks import is_positive, is_whole, number, require_path, require_type
 from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.simulation.contacts import Contacts
 from sim.usd.layers import ContactWriter
+from sim.usd.over import write_layer
 from sim.usd.stage import StageWriter
 
 SUFFIXES = (".usda", ".usdc", ".usd")
@@ -34,6 +35,7 @@ def write_usd(
     trails: Sequence[Trail] = (),
     camera: Camera | None = None,
     massless_bodies: bool = False,
+    over: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write a motion as a USD stage.
 
@@ -55,13 +57,16 @@ def write_usd(
         camera: the camera. Default: one that sees the whole motion.
         massless_bodies: write these links as bodies of 1e-12 kg, for programs that read one joint per body, such as
             PhysX.
+        over: the USD file that the model was read from. The result then holds only the time samples of its bodies, with
+            that file as a sublayer: materials, lights, cameras and everything else stay the file's own. It has no
+            markers, trails and camera of its own, and one world.
 
     Returns:
         The path.
 
     Raises:
         ModelError: for another suffix, a missing folder, poses with a wrong shape or non-finite values, an fps that is
-            not positive, or if the file can't be written.
+            not positive, or if the file can't be written; with ``over`` for a model that wasn't read from that file.
 
     Example:
         >>> import tempfile
@@ -74,6 +79,9 @@ def write_usd(
     """
     _check_fps(fps)
     checked = check_world_poses(model, poses)
+    if over is not None:
+        given = {"markers": markers, "trails": trails, "camera": camera, "massless_bodies": massless_bodies}
+        return _write_over(path, model, checked, float(fps), over, [name for name, value in given.items() if value])
 
     def write(name: str) -> None:
         writer = StageWriter(
@@ -84,6 +92,26 @@ def write_usd(
         writer.finish()
 
     return write_file(path, SUFFIXES, write)
+
+
+def _write_over(
+    path: str | os.PathLike[str],
+    model: Model,
+    poses: np.ndarray,
+    fps: float,
+    over: str | os.PathLike[str],
+    given: list[str],
+) -> Path:
+    """Write a motion over a stage: :func:`write_usd` with checked poses and the names of other arguments."""
+    if given:
+        raise ModelError(f"write_usd: {', '.join(given)} can't be written over a stage; leave {given[0]} out")
+    if poses.shape[1] != 1:
+        raise ModelError(f"write_usd: {poses.shape[1]} worlds can't be written over a stage; write one of them")
+    require_path(over)
+    target, below = check_target(path, SUFFIXES), Path(over)
+    if target.exists() and below.exists() and target.samefile(below):
+        raise ModelError(f"{target}: is the stage itself; write the motion to another file")
+    return write_file(path, SUFFIXES, lambda name: write_layer(name, target, below, model, poses[:, 0], fps))
 
 
 class UsdRecorder:

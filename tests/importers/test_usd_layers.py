@@ -109,3 +109,17 @@ def test_a_file_that_changes_while_another_stage_has_it_open(tmp_path, suffix):
     held[-2].RemovePrim("/c")
     add_body(held[-2], "unsaved")
     assert sim.load(path).link_names == ("unsaved",)
+
+
+def test_looks_of_materialx_are_left_alone(tmp_path):
+    """Only references to existing files; a missing one is an error as before."""
+    (tmp_path / "m.mtlx").write_text('<?xml version="1.0"?><materialx version="1.38"/>')
+    ball = 'def Sphere "ball" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])\n{\n}\n'
+    look = 'def Scope "Looks" (references = @./%s.mtlx@</MaterialX>)\n{\n}\n'
+    path = tmp_path / "scene.usda"
+    path.write_text("#usda 1.0\n" + ball + look % "m")
+    with pytest.warns(sim.USDWarning, match=r"ignored: looks of MaterialX: .*m\.mtlx"):
+        assert sim.load(path).num_links == 1
+    path.write_text("#usda 1.0\n" + ball + look % "gone")
+    with raises_naming(str(path), "gone.mtlx", "exists"):
+        sim.load(path)

@@ -25,7 +25,7 @@ from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, DCMotor, Delay, in_groups
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
+from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part, StagePrim
 from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.sensor_targets import attach_sensor
@@ -49,6 +49,16 @@ def name_links(reader: Reader, trees: Forest) -> None:
         reader.names[body] = f"{label}_link" if label == WORLD else label
         at = carrier.child_frame[:3] if carrier is not None else np.zeros(3)
         reader.link_in_body[body] = np.concatenate([at, [0.0, 0.0, 0.0, 1.0]])
+
+
+def keep_prims(reader: Reader) -> None:
+    """Keep the prim of each link, for a motion that is written over the file."""
+    for body, name in reader.names.items():
+        prim = StagePrim(
+            str(reader.scene.path.resolve()), str(body), -1, inverse(reader.link_in_body[body]), reader.base,
+            reader.scene.placed(reader.scene.prim(body))[0],
+        )  # fmt: skip
+        reader.builder.stage_prims.append((name, prim))
 
 
 def add_links(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> None:

@@ -20,6 +20,7 @@ from sim.importers.usd.bodies import (
     add_medium,
     add_parts,
     add_sensors,
+    keep_prims,
     name_links,
 )
 from sim.importers.usd.filters import read_filters
@@ -128,6 +129,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     add_medium(reader, trees.carriers)
     add_frames(reader)
     add_cameras(reader)
+    keep_prims(reader)
     add_tendons(reader)
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)

@@ -27,6 +27,8 @@ CHUNK = 1 << 24  # bytes scanned at a time
 DEPTH_OF_BYTE = np.zeros(256, dtype=np.int8)
 DEPTH_OF_BYTE[list(b"({[")], DEPTH_OF_BYTE[list(b")}]")] = 1, -1
 TEXTS = re.compile(rb'"""(?:[^"]|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*')
+# A reference to looks in an existing file, which a USD library without MaterialX can't open
+LOOKS = re.compile(r"Cannot determine file format for @[^@]*\.mtlx[:@]", re.IGNORECASE)
 ADVICE = "give it a path that exists, or remove it"
 
 
@@ -70,6 +72,8 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
     for found in stage.GetCompositionErrors():
         if not isinstance(found, INCOMPLETE):
             notes.append(_plain(found))
+        elif LOOKS.search(str(found)):
+            notes.append(f"ignored: looks of MaterialX: {_plain(found)}")
         elif _counts(stage, found):
             where = found.rootSite.path
             element = None if where.isEmpty or where.IsAbsoluteRootPath() else f"prim '{where}'"

@@ -24,7 +24,7 @@ from sim.model.compile.parameters import check_range, collect_parameters
 from sim.model.compile.tendons import lay_out_tendons
 from sim.model.compile.transmissions import lay_out_transmissions
 from sim.model.medium import DragBoxes
-from sim.model.model import Frame, Geometry, Model, MountedCamera, MujocoOptions
+from sim.model.model import Frame, Geometry, Model, MountedCamera, MujocoOptions, StagePrim
 from sim.model.poses import compose
 from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, WorldSpec
@@ -103,6 +103,14 @@ def _cameras(world: WorldSpec, home: Homes) -> list[MountedCamera]:
     return placed
 
 
+def _stage_prims(world: WorldSpec, home: Homes) -> list[StagePrim]:
+    placed = []
+    for name, prim in world.stage_prims:
+        link, base = home[name]
+        placed.append(replace(prim, link=link, placement=compose(base, prim.placement)))
+    return placed
+
+
 def _model(
     world: WorldSpec,
     dtype: str,
@@ -131,6 +139,7 @@ def _model(
         joint_names=tuple(joint.name for joint in joints),
         frames=tuple(frames),
         cameras=tuple(_cameras(world, home)),
+        stage_prims=tuple(_stage_prims(world, home)),
         geometries=tuple(geometries),
         parts=tuple(world.parts),
         mujoco=own_law(world),
