@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
 PULL, PULL_WIDTH = (20, 90, 220), 3.0  # the width in pixels
 COLLIDER = (1.0, 0.55, 0.15, 0.4)
-FORCE_LENGTH, GRADIENT_LENGTH = (
-    0.5,
-    0.2,
-)  # lengths of the reference arrows, relative to the height of one world's picture
+# Lengths of the reference arrows, relative to the height of one world's picture.
+FORCE_LENGTH, GRADIENT_LENGTH = 0.5, 0.2
 
 
 class Picture:
