@@ -1,6 +1,7 @@
 """Evaluation of policies: whole episodes without randomness, and their motion as an animation."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.envs import Task, VectorEnv
 from sim.learn.learner import group
 from sim.model.model import Model
-from sim.render import Renderer, fit_camera, write_gif
+from sim.render import Marker, Renderer, fit_camera, write_gif
 
 EPISODES = 64  # of an evaluation
 LONGEST = 1000  # steps of an evaluated episode that has no time limit
@@ -118,6 +119,7 @@ def write_animation(
     step_dt: float,
     *,
     size: tuple[int, int] = (640, 360),
+    markers: Sequence[Marker] = (),
     device: str | None = None,
 ) -> None:
     """Write the motion of one world as an animated GIF; the camera follows a model that travels.
@@ -128,6 +130,7 @@ def write_animation(
         q: its coordinates [steps, nq].
         step_dt: time between them [s].
         size: width and height [pixels].
+        markers: fixed balls, such as a target.
         device: device that draws. Default: Warp's current one.
 
     Example:
@@ -148,7 +151,7 @@ def write_animation(
     beside = poses.copy()
     beside[:, :, :3] -= travel[:, None]
     camera = fit_camera(model, beside, aspect=width / height)
-    renderer = Renderer(model, width=width, height=height, camera=camera, device=device)
+    renderer = Renderer(model, width=width, height=height, camera=camera, markers=markers, device=device)
     pictures = []
     for frame in tqdm(range(len(poses)), desc="rendering", unit="frame"):
         position, target = (tuple(np.add(point, travel[frame])) for point in (camera.position, camera.target))
