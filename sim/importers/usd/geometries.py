@@ -12,6 +12,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 from sim.errors import ImportFileError
 from sim.importers.usd.filters import Filters
+from sim.importers.usd.looks import look_of
 from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.surfaces import surface_motion
@@ -21,41 +22,6 @@ from sim.model.checks import free_name
 from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes
-
-GREY = (0.7, 0.7, 0.7, 1.0)
-
-
-def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
-    """Return the colour of a prim in sRGB: of its material, else its display colour, else grey."""
-    material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()
-    shader = material.ComputeSurfaceSource()[0] if material else None
-    values = _inputs(shader) if shader else None
-    if values is None and prim.IsA(UsdGeom.Gprim):
-        shown = UsdGeom.Gprim(prim).GetDisplayColorAttr().Get(Usd.TimeCode.EarliestTime())
-        values = (np.array(shown[0], dtype=np.float64), 1.0) if shown else None
-    if values is None:
-        return GREY
-    red, green, blue = (float(value) for value in screen_colour(values[0]))
-    return red, green, blue, min(max(values[1], 0.0), 1.0)
-
-
-def screen_colour(linear: np.ndarray) -> np.ndarray:
-    """Convert linear light to sRGB; the inverse of :func:`sim.render.view.linear_light`."""
-    c = np.clip(linear, 0.0, 1.0)
-    return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
-
-
-def _inputs(shader: UsdShade.Shader) -> tuple[np.ndarray, float] | None:
-    """Return base colour and opacity of a surface; None if its colour is not a single value."""
-    for name in ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor"):
-        source = shader.GetInput(name)
-        value = source.Get() if source else None
-        if value is not None and len(value) == 3:
-            opacity = shader.GetInput("opacity")
-            alpha = opacity.Get() if opacity else None
-            return np.array(value, dtype=np.float64), float(alpha) if alpha is not None else 1.0
-    return None
-
 
 DRAWN = (*PRIMITIVES, "Cone")
 SHAPES = (
@@ -82,12 +48,12 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         contact = _contact(reader, found, prim, materials, filters)
         options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
         options["surface"] = reader.add(found.primPath, replace, options["surface"], **_direction(prim))
-        rgba = colour(shown_by or prim)
+        look = look_of(reader.scene, shown_by or prim)
         names[found.primPath] = []
         for number, shape in enumerate(shapes):
             motion = surface_motion(reader.scene, prim, shape)
             surface = reader.add(found.primPath, replace, options["surface"], **motion)
-            own = options | {"surface": surface, "visible": shown, "rgba": rgba}
+            own = options | {"surface": surface, "visible": shown, "rgba": look.rgba, "material": look.material}
             names[found.primPath].append(_geometry(reader, prim, shape, number, **own))
     for first, second in filters.colliders:
         for pair in product(names.get(first, ()), names.get(second, ())):
@@ -146,7 +112,8 @@ def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
 def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
     """Add the shape of one prim as a visual, in the colour of another; note one that can't be drawn."""
     try:
-        mesh = mesh_of(reader.scene, prim)
+        look = look_of(reader.scene, coloured)
+        mesh = mesh_of(reader.scene, prim, look.coordinates)
         if mesh is None:
             picture = primitive(reader.scene, prim)
         else:
@@ -154,7 +121,7 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
         if picture is not None:
             picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
             picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
-            _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
+            _geometry(reader, prim, picture, 0, collides=False, rgba=look.rgba, material=look.material)
     except ImportFileError as error:
         reader.scene.notes.append(f"not drawn: {str(error).removeprefix(f'{reader.scene.path}: ')}")
 

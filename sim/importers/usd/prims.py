@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.importers.decomposition import convex_pieces, is_convex, is_convex_solid
+from sim.importers.usd.looks import corner_uv
 from sim.importers.usd.stage import Scene
 from sim.model.hulls import convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
@@ -57,22 +58,26 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
     return shape
 
 
-def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
+def mesh_of(scene: Scene, prim: Usd.Prim, coordinates: str = "") -> tuple[Mesh, np.ndarray] | None:
     """Return triangles of a mesh or a cone and their pose in the world; None for other prims.
+
+    With the name of texture coordinates, a mesh that has them keeps them.
 
     Raises:
         ImportFileError: for a mesh whose arrays don't match, or with points that are not finite.
     """
     if prim.IsA(UsdGeom.Mesh):
-        points, faces = _triangles(scene, UsdGeom.Mesh(prim))
+        points, faces, corners = _triangles(scene, UsdGeom.Mesh(prim))
+        uv = corner_uv(prim, coordinates, corners) if coordinates else None
     elif prim.IsA(UsdGeom.Cone):
-        points, faces = _cone(scene, UsdGeom.Cone(prim))
+        (points, faces), uv = _cone(scene, UsdGeom.Cone(prim)), None
     else:
         return None
     pose, stretch = scene.placed(prim)
     # A mirrored mesh would show its inside, so its triangles are reversed.
-    faces = faces[:, ::-1] if np.linalg.det(stretch) < 0.0 else faces
-    return Mesh(points @ stretch.T, np.ascontiguousarray(faces)), pose
+    turn = -1 if np.linalg.det(stretch) < 0.0 else 1
+    uv = None if uv is None else uv[:, ::turn]
+    return Mesh(points @ stretch.T, np.ascontiguousarray(faces[:, ::turn]), uv), pose
 
 
 def colliders(scene: Scene, prim: Usd.Prim, moves: bool, threshold: float | None) -> list[Shape]:
@@ -234,8 +239,10 @@ def _scaled(scene: Scene, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
     return pose, np.abs(np.diag(stretch))
 
 
-def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray]:
-    """Return points [n, 3] and triangles [m, 3] of a mesh, its polygons split into fans."""
+def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return points [n, 3] and triangles [m, 3] of a mesh, its polygons split into fans; and the indices of their
+    corners among its face vertices [m, 3].
+    """
     time = Usd.TimeCode.EarliestTime()
     points = np.array(mesh.GetPointsAttr().Get(time) or [], dtype=np.float64).reshape(-1, 3)
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time) or [], dtype=np.int64)
@@ -251,10 +258,10 @@ def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray
     fans = counts - 2
     first = np.repeat(starts, fans)
     step = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
-    faces = np.stack([indices[first], indices[first + step + 1], indices[first + step + 2]], axis=1)
+    corners = np.stack([first, first + step + 1, first + step + 2], axis=1)
     if str(mesh.GetOrientationAttr().Get()) == "leftHanded":
-        faces = faces[:, ::-1]
-    return points, faces.astype(np.int32)
+        corners = corners[:, ::-1]
+    return points, indices[corners].astype(np.int32), corners
 
 
 def _cone(scene: Scene, cone: UsdGeom.Cone) -> tuple[np.ndarray, np.ndarray]:

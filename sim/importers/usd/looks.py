@@ -1,0 +1,178 @@
+"""Looks of prims: colours, materials and textures of UsdPreviewSurface and its relatives."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdShade
+
+from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
+from sim.importers.usd.stage import Scene
+from sim.model.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
+
+Colour = tuple[float, float, float, float]
+GREY = (0.7, 0.7, 0.7, 1.0)
+COLOURS = ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor")
+ROUGH = ("roughness", "reflection_roughness_constant", "specular_roughness")
+METAL = ("metallic", "metallic_constant", "metalness")
+# Inputs that aren't drawn, if they are connected or differ from their default.
+NOT_DRAWN = {
+    "emissiveColor": "emission", "normal": "normal maps", "displacement": "displacement", "clearcoat": "clearcoats",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour and material of a prim, and the name of its texture coordinates."""
+
+    rgba: Colour = GREY
+    material: Material = DEFAULT_MATERIAL
+    coordinates: str = ""
+
+
+def look_of(scene: Scene, prim: Usd.Prim) -> Look:
+    """Return the look of a prim: of its material, else its display colour, else grey. Note what isn't drawn."""
+    bound, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()
+    shader = bound.ComputeSurfaceSource()[0] if bound else None
+    found = _surface(scene, shader) if shader else None
+    if found is not None:
+        return found
+    shown = None
+    if prim.IsA(UsdGeom.Gprim):
+        shown = UsdGeom.Gprim(prim).GetDisplayColorAttr().Get(Usd.TimeCode.EarliestTime())
+    return Look(_rgba(np.array(shown[0], dtype=np.float64), 1.0)) if shown else Look()
+
+
+def _surface(scene: Scene, shader: UsdShade.Shader) -> Look | None:
+    """Return the look of a surface; None if it has neither a colour nor a texture."""
+    opacity = _number(shader, ("opacity",), 1.0)
+    roughness, metallic = _number(shader, ROUGH, ROUGHNESS), _number(shader, METAL, 0.0)
+    _note_unread(scene, shader)
+    image = _source(shader.GetInput(COLOURS[0]))
+    if image:
+        texture = _texture(scene, image)
+        if texture is not None:
+            scale = image.GetInput("scale")
+            tint = np.array((scale.Get() if scale else None) or (1.0, 1.0, 1.0, 1.0), dtype=np.float64)
+            return Look(_rgba(tint[:3], opacity), Material(roughness, metallic, texture), _coordinates(image))
+    for name in COLOURS:
+        stated = shader.GetInput(name)
+        value = _value(stated)
+        if isinstance(value, Gf.Vec3f | Gf.Vec3d):
+            return Look(_rgba(np.array(value, dtype=np.float64), opacity), Material(roughness, metallic))
+    return None
+
+
+def _source(stated: UsdShade.Input) -> UsdShade.Shader | None:
+    """Return the shader that an input is connected to; None for a value, also one of the material."""
+    found = stated.GetValueProducingAttributes() if stated else []
+    shader = UsdShade.Shader(found[0].GetPrim()) if found else None
+    return shader if shader and UsdShade.Utils.GetType(found[0].GetName()) == UsdShade.AttributeType.Output else None
+
+
+def _value(stated: UsdShade.Input) -> object:
+    """Return the value of an input, which may be connected to an input of its material."""
+    found = stated.GetValueProducingAttributes() if stated else []
+    return found[0].Get(Usd.TimeCode.EarliestTime()) if found else None
+
+
+def _rgba(linear: np.ndarray, opacity: float) -> Colour:
+    red, green, blue = (float(value) for value in screen_colour(linear))
+    return red, green, blue, min(max(opacity, 0.0), 1.0)
+
+
+def screen_colour(linear: np.ndarray) -> np.ndarray:
+    """Convert linear light to sRGB; the inverse of :func:`sim.render.view.linear_light`."""
+    c = np.clip(linear, 0.0, 1.0)
+    return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
+
+
+def _number(shader: UsdShade.Shader, names: tuple[str, ...], otherwise: float) -> float:
+    """Return a number between 0 and 1 that a shader states under one of these names."""
+    for name in names:
+        stated = shader.GetInput(name)
+        value = _value(stated)
+        if isinstance(value, int | float) and np.isfinite(value):
+            return min(max(float(value), 0.0), 1.0)
+    return otherwise
+
+
+def _note_unread(scene: Scene, shader: UsdShade.Shader) -> None:
+    """Note the inputs of a shader that aren't drawn."""
+    lost = []
+    for name, what in NOT_DRAWN.items():
+        stated = shader.GetInput(name)
+        value = _value(stated)
+        flat = name == "normal" or value is None or not np.any(np.array(value, dtype=np.float64))
+        if stated and (stated.HasConnectedSource() or not flat):
+            lost.append(what)
+    for name in ("opacity", ROUGH[0], METAL[0]):
+        source = _source(shader.GetInput(name))
+        if source and source.GetIdAttr().Get() == "UsdUVTexture":
+            lost.append(f"textures of {name}")
+    if lost:
+        scene.notes.append(f"ignored: {', '.join(lost)} of material '{shader.GetPrim().GetParent().GetPath()}'")
+
+
+def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
+    """Return the image of a UsdUVTexture; None, with a note, if it can't be read."""
+    file = image.GetInput("file") if image and image.GetIdAttr().Get() == "UsdUVTexture" else None
+    asset: Any = file.Get() if file else None
+    if not isinstance(asset, Sdf.AssetPath):
+        scene.notes.append(f"ignored: the colour of '{image.GetPath()}', which is no UsdUVTexture with a file")
+        return None
+    if asset.path not in scene.textures:
+        scene.textures[asset.path] = None
+        try:
+            scene.textures[asset.path] = read_texture(_file(asset), Path(asset.path).name)
+        except NoPictureError as error:
+            scene.notes.append(f"ignored: texture '{asset.path}', which {error}")
+    return scene.textures[asset.path]
+
+
+def _file(asset: Sdf.AssetPath) -> Path | bytes:
+    """Return the file of an image, or its contents in a package."""
+    package, bracket, inside = asset.resolvedPath.rstrip("]").partition("[")
+    if not bracket:
+        return Path(asset.resolvedPath or asset.path)
+    try:
+        with zipfile.ZipFile(package) as archive:
+            if archive.getinfo(inside).file_size > MOST_BYTES:
+                raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
+            return archive.read(inside)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise NoPictureError(f"can't be read: {error}") from None
+
+
+def _coordinates(image: UsdShade.Shader) -> str:
+    """Return the name of the texture coordinates of an image: those of its reader, or USD's usual ones."""
+    reader = _source(image.GetInput("st"))
+    name = reader.GetInput("varname") if reader else None
+    return str((name.Get() if name else None) or "st")
+
+
+def corner_uv(prim: Usd.Prim, name: str, corners: np.ndarray) -> np.ndarray | None:
+    """Return texture coordinates of a mesh at the corners of its triangles [m, 3, 2]; None without.
+
+    Args:
+        prim: the mesh.
+        name: name of the coordinates.
+        corners: index of each corner among the face vertices of the mesh [m, 3].
+    """
+    found = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(name)
+    values = np.array((found.ComputeFlattened(Usd.TimeCode.EarliestTime()) if found else None) or [], dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != 2:
+        return None
+    kind = found.GetInterpolation()
+    if kind in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying):
+        time = Usd.TimeCode.EarliestTime()
+        corners = np.array(UsdGeom.Mesh(prim).GetFaceVertexIndicesAttr().Get(time), dtype=np.int64)[corners]
+    elif kind != UsdGeom.Tokens.faceVarying:
+        return None
+    if corners.max() >= len(values) or not np.isfinite(values).all():
+        return None
+    return values[corners]

@@ -1,0 +1,113 @@
+"""Materials, textures and texture coordinates of USD files, compared with the numbers written and the image."""
+
+import zipfile
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, UsdUtils
+
+import sim
+from sim.importers.model_file import model_from_bytes, model_to_bytes
+from sim.render.view import linear_light
+
+PIXELS = np.random.default_rng(5).integers(0, 255, (6, 4, 3), dtype=np.uint8)
+CORNERS = np.arange(24, dtype=float).reshape(12, 2) / 24.0
+
+
+def write_scene(path, interpolation="faceVarying", mirrored=False, file="skin.png", left=False, **inputs):
+    """Write a body with a collider and a textured tetrahedron, and return its stage."""
+    stage = Usd.Stage.CreateNew(str(path))
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdGeom.SetStageUpAxis(stage, "Z")
+    stage.SetDefaultPrim(UsdGeom.Xform.Define(stage, "/body").GetPrim())
+    UsdPhysics.RigidBodyAPI.Apply(stage.GetPrimAtPath("/body"))
+    UsdPhysics.MassAPI.Apply(stage.GetPrimAtPath("/body")).CreateMassAttr(1.0)
+    mesh = UsdGeom.Mesh.Define(stage, "/body/skin")
+    mesh.CreatePointsAttr([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
+    mesh.CreateFaceVertexCountsAttr([3, 3, 3, 3])
+    mesh.CreateFaceVertexIndicesAttr([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3])
+    if left:
+        mesh.CreateOrientationAttr("leftHanded")
+    if mirrored:
+        mesh.AddScaleOp().Set(Gf.Vec3f(-1, 1, 1))
+    values = {"faceVarying": CORNERS, "vertex": CORNERS[:4]}[interpolation]
+    coordinates = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("map", Sdf.ValueTypeNames.TexCoord2fArray, interpolation)
+    coordinates.Set([Gf.Vec2f(*map(float, value)) for value in values])
+    material = UsdShade.Material.Define(stage, "/Looks/skin")
+    surface, image, reader = (UsdShade.Shader.Define(stage, f"/Looks/skin/{name}") for name in ("s", "i", "r"))
+    surface.CreateIdAttr("UsdPreviewSurface")
+    image.CreateIdAttr("UsdUVTexture")
+    reader.CreateIdAttr("UsdPrimvarReader_float2")
+    reader.CreateInput("varname", Sdf.ValueTypeNames.String).Set("map")
+    image.CreateInput("file", Sdf.ValueTypeNames.Asset).Set(file)
+    image.CreateInput("scale", Sdf.ValueTypeNames.Float4).Set(Gf.Vec4f(0.5, 1.0, 0.25, 1.0))
+    image.CreateInput("st", Sdf.ValueTypeNames.Float2).ConnectToSource(reader.ConnectableAPI(), "result")
+    surface.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).ConnectToSource(image.ConnectableAPI(), "rgb")
+    surface.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.25)
+    metallic = material.CreateInput("metal", Sdf.ValueTypeNames.Float)
+    metallic.Set(0.75)
+    surface.CreateInput("metallic", Sdf.ValueTypeNames.Float).ConnectToSource(metallic)
+    for name, value in inputs.items():
+        surface.CreateInput(name, Sdf.ValueTypeNames.Color3f).Set(Gf.Vec3f(*value))
+    material.CreateSurfaceOutput().ConnectToSource(surface.ConnectableAPI(), "surface")
+    UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
+    stage.GetRootLayer().Save()
+    return stage
+
+
+@pytest.fixture
+def path(tmp_path):
+    Image.fromarray(PIXELS).save(tmp_path / "skin.png")
+    return tmp_path / "scene.usda"
+
+
+def test_materials(path):
+    write_scene(path)
+    for model in (sim.load(path), model_from_bytes(model_to_bytes(sim.load(path)))):
+        (geometry,) = model.geometries
+        assert_array_equal(geometry.material.texture.pixels, PIXELS)
+        assert (geometry.material.roughness, geometry.material.metallic) == (0.25, 0.75)
+        assert_allclose(linear_light(np.array(geometry.rgba[:3])), (0.5, 1.0, 0.25), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"mirrored": True}, {"left": True}, {"interpolation": "vertex"}])
+def test_texture_coordinates_stay_at_their_corners(path, options):
+    """Each coordinate is on the face and at the point that the file gives it to."""
+    stage = write_scene(path, **options)
+    mesh = UsdGeom.Mesh.Get(stage, "/body/skin")
+    points = np.array(mesh.GetPointsAttr().Get()) * ((-1, 1, 1) if "mirrored" in options else 1)
+    indices = np.array(mesh.GetFaceVertexIndicesAttr().Get())
+    values = CORNERS[indices] if options.get("interpolation") == "vertex" else CORNERS
+    (geometry,) = sim.load(path).geometries
+    for face in range(4):
+        expected = {tuple(points[indices[3 * face + k]]): values[3 * face + k] for k in range(3)}
+        corners = geometry.mesh.vertices[geometry.mesh.faces[face]]
+        for corner, uv in zip(corners, geometry.mesh.uv[face], strict=True):
+            assert_allclose(uv, expected[tuple(corner)], atol=1e-7)
+
+
+def test_a_package(path, tmp_path):
+    """Images in a .usdz file are read."""
+    write_scene(path)
+    package = tmp_path / "scene.usdz"
+    assert UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(path)), str(package))
+    assert any(name.endswith("skin.png") for name in zipfile.ZipFile(package).namelist())
+    (geometry,) = sim.load(package).geometries
+    assert_array_equal(geometry.material.texture.pixels, PIXELS)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"file": "gone.png"}, "texture 'gone.png', which doesn't exist"),
+        ({"file": "/dev/zero"}, "texture '/dev/zero', which doesn't exist"),
+        ({"file": "scene.usda"}, "texture 'scene.usda', which can't be read as an image"),
+        ({"emissiveColor": (1, 0, 0)}, "emission of material '/Looks/skin'"),
+    ],
+)
+def test_what_is_left_out_is_named(path, options, said):
+    write_scene(path, **options)
+    with pytest.warns(sim.USDWarning, match=f"ignored: {said}"):
+        sim.load(path)
