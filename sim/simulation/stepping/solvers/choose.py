@@ -2,8 +2,8 @@
 
 from sim.simulation.options import PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
-from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesBothWays
-from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesBothWays
+from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesWithAdjoint
+from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesWithAdjoint
 from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.workspace import Workspace
@@ -40,7 +40,7 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     if step.groups.lanes > 1 and small and not resists_alone:
         back = options.gradient_smoothing == 0.0 and choose_impulses(step).by_groups
         if back and step.max_constraints <= MOST_BACK:
-            return MujocoLanesBothWays if step.by_mujoco else NewtonLanesBothWays
+            return MujocoLanesWithAdjoint if step.by_mujoco else NewtonLanesWithAdjoint
         return MujocoLanes if step.by_mujoco else NewtonLanes
     if step.by_mujoco:
         return Mujoco

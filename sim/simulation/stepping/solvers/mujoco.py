@@ -87,7 +87,7 @@ class MujocoLanes(Mujoco):
         self._minimise()
 
 
-class MujocoLanesBothWays(MujocoLanes):
+class MujocoLanesWithAdjoint(MujocoLanes):
     """Newton's method whose adjoint is computed for all worlds of a lane group at once, too."""
 
     adjoint_by_groups = True

@@ -316,7 +316,7 @@ class NewtonLanes(Newton):
         super()._search(problem, **velocities)
 
 
-class NewtonLanesBothWays(NewtonLanes):
+class NewtonLanesWithAdjoint(NewtonLanes):
     """Newton's method whose adjoint is computed by lane groups, too, up to the constraints that fit into memory."""
 
     adjoint_by_groups = True
