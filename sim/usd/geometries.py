@@ -54,7 +54,7 @@ def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: 
         return
     mesh = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
     set_pose(mesh, geometry.placement)
-    materials.bind(mesh.GetPrim(), geometry.rgba)
+    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material)
 
 
 def author_mesh(
@@ -129,7 +129,7 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
     mesh.SetNormalsInterpolation(UsdGeom.Tokens.constant)
     _finish_mesh(mesh, points, geometry.rgba[:3])
     set_pose(mesh, geometry.placement)
-    materials.bind(mesh.GetPrim(), geometry.rgba)
+    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material)
     red, green, blue, alpha = geometry.rgba
     # Both shades are subsets: Blender ignores the material of the whole mesh if it has a subset.
     for name, odd, shade in (("light_tiles", 0, 1.0), ("dark_tiles", 1, DARK)):
@@ -137,7 +137,7 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
         subset = UsdGeom.Subset.CreateGeomSubset(
             mesh, name, UsdGeom.Tokens.face, tiles, "materialBind", UsdGeom.Tokens.partition
         )
-        materials.bind(subset.GetPrim(), (shade * red, shade * green, shade * blue, alpha))
+        materials.bind(subset.GetPrim(), (shade * red, shade * green, shade * blue, alpha), geometry.material)
 
 
 def _finish_mesh(mesh: UsdGeom.Mesh, points: np.ndarray, color: tuple[float, float, float]) -> None:

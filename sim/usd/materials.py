@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.render.view import linear_light
 
 Color = tuple[float, float, float, float]
@@ -20,16 +21,16 @@ class Materials:
 
     def __init__(self, stage: Usd.Stage):
         self.stage = stage
-        self.colors: dict[Color, UsdShade.Material] = {}
+        self.colors: dict[tuple[float, ...], UsdShade.Material] = {}
         self.physics: dict[tuple[float, float], UsdShade.Material] = {}
         UsdGeom.Scope.Define(stage, "/World/Materials")
 
-    def bind(self, prim: Usd.Prim, rgba: Color) -> None:
-        """Set the colour of a prim; rgba is sRGB, alpha is opacity."""
-        key = tuple(round(float(value), 6) for value in rgba)
+    def bind(self, prim: Usd.Prim, rgba: Color, material: Material = DEFAULT_MATERIAL) -> None:
+        """Set colour, roughness and metallic of a prim; rgba is sRGB, alpha is opacity."""
+        key = tuple(round(float(value), 6) for value in (*rgba, material.roughness, material.metallic))
         if key not in self.colors:
-            self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", key)  # type: ignore[arg-type,index]
-        UsdShade.MaterialBindingAPI.Apply(prim).Bind(self.colors[key])  # type: ignore[index]
+            self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", *key)
+        UsdShade.MaterialBindingAPI.Apply(prim).Bind(self.colors[key])
 
     def bind_physics(self, prim: Usd.Prim, friction: float, restitution: float) -> None:
         """Set friction and restitution of a collider."""
@@ -45,14 +46,16 @@ class Materials:
             self.physics[key], UsdShade.Tokens.weakerThanDescendants, "physics"
         )
 
-    def _color(self, path: str, rgba: Color) -> UsdShade.Material:
+    def _color(
+        self, path: str, red: float, green: float, blue: float, opacity: float, roughness: float, metallic: float
+    ) -> UsdShade.Material:
         material = UsdShade.Material.Define(self.stage, path)
         shader = UsdShade.Shader.Define(self.stage, f"{path}/surface")
         shader.CreateIdAttr("UsdPreviewSurface")
-        shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(linear_color(rgba))
-        shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(rgba[3])
-        shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.5)
-        shader.CreateInput("metallic", Sdf.ValueTypeNames.Float).Set(0.0)
+        shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(linear_color((red, green, blue)))
+        shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(opacity)
+        shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(roughness)
+        shader.CreateInput("metallic", Sdf.ValueTypeNames.Float).Set(metallic)
         surface = shader.CreateOutput("surface", Sdf.ValueTypeNames.Token)
         material.CreateSurfaceOutput().ConnectToSource(surface)
         return material

@@ -1,12 +1,13 @@
 """Stage of a moving model: visuals, physics and time samples in one file."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
-from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.errors import ModelError, USDWarning
+from sim.model.checks import require_type, some
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.tessellation import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
@@ -61,6 +62,7 @@ class StageWriter:
         self.frames = 0
         self._model, self._markers, self._camera = model, markers, camera
         self._outermost = Outermost(model.num_links)
+        _warn_of_textures(name, model)
         materials = Materials(self.stage)
         _add_static(self.stage, model, materials)
         self._joints: list[Sdf.Path] = []
@@ -94,6 +96,13 @@ class StageWriter:
         poses = self._outermost.poses
         _add_camera(self.stage, self._camera or fit_camera(self._model, poses, markers=self._markers))
         self.flush()
+
+
+def _warn_of_textures(name: str, model: Model) -> None:
+    """Issue a warning that names the geometries whose textures aren't written."""
+    shown = [g.name for g in model.geometries if g.visible and g.material.texture is not None]
+    if shown:
+        warnings.warn(f"not written: textures of geometries ({some(shown)})", USDWarning, stacklevel=4)
 
 
 def _new_stage(name: str, fps: float) -> Usd.Stage:

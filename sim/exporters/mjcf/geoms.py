@@ -10,6 +10,7 @@ from sim.exporters.files import MeshFiles, number, numbers, scaled, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Geometry, Model
 from warp_kernels import types as codes
 
@@ -44,6 +45,9 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         lose("meshes of fewer than four points", [name])
     hollow = [g.name for g in model.geometries if g.type == codes.MESH and g.collides]
     losses.changes_motion("triangle meshes, except as their convex hulls", hollow)
+    textured = [g.name for g in model.geometries if g.visible and g.material.texture is not None]
+    losses.leaves_out("textures", textured)
+    materials: dict[tuple[float, float], str] = {}
     for index, geometry in enumerate(model.geometries):
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue
@@ -63,6 +67,8 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
             quat=wxyz(geometry.placement[3:]), rgba=numbers(geometry.rgba),
             group=SHOWN if geometry.visible else HIDDEN,
         )  # fmt: skip
+        if geometry.visible and reflection(geometry.material) != reflection(DEFAULT_MATERIAL):
+            geom.set("material", materials.setdefault(reflection(geometry.material), f"material_{len(materials)}"))
         if geometry.type == codes.PLANE:
             geom.set("size", "0 0 1")
         elif count:
@@ -80,6 +86,16 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         else:
             geom.set("contype", "0")
             geom.set("conaffinity", "0")
+    for (roughness, metallic), name in materials.items():
+        # The colour that geoms have if they state none, so that a material never changes it
+        ET.SubElement(
+            asset, "material", name=name, rgba="0.5 0.5 0.5 1", roughness=number(roughness), metallic=number(metallic)
+        )
+
+
+def reflection(material: Material) -> tuple[float, float]:
+    """Return roughness and metallic of a material."""
+    return material.roughness, material.metallic
 
 
 def _set_softness(geom: ET.Element, geometry: Geometry) -> None:

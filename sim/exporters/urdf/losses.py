@@ -1,5 +1,6 @@
 """Features of a model that URDF lacks."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.model.checks import some
+from sim.model.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.softness import DEFAULT_SOFTNESS
 from sim.simulation.stepping.collision import may_touch
@@ -92,6 +94,10 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     losses.changes_motion("couplings that break", [name for name in model.breaking_names if name in couplings])
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
+    shown = [geometry for geometry in model.geometries if geometry.visible]
+    losses.leaves_out("textures", [g.name for g in shown if g.material.texture is not None])
+    reflecting = [g.name for g in shown if replace(g.material, texture=None, repeat=None) != DEFAULT_MATERIAL]
+    losses.leaves_out("roughness and metallic of materials", reflecting)
     losses.leaves_out("cameras", [camera.name for camera in model.cameras])
     losses.leaves_out("kinematic links", model.kinematic_links, "their joints are fixed")
     if not np.array_equal(parameters["gravity"], EARTH):

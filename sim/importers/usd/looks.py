@@ -97,7 +97,8 @@ def _number(shader: UsdShade.Shader, names: tuple[str, ...], otherwise: float) -
         stated = shader.GetInput(name)
         value = _value(stated)
         if isinstance(value, int | float) and np.isfinite(value):
-            return min(max(float(value), 0.0), 1.0)
+            # The shortest decimal number that is the same in single precision
+            return min(max(float(str(np.float32(value))), 0.0), 1.0)
     return otherwise
 
 
