@@ -1,5 +1,7 @@
 """The errors that Backswing raises on purpose."""
 
+LONGEST_MESSAGE = 8000  # characters; a message may quote what a caller or a file has given
+
 
 class ModelError(ValueError):
     """A model that can't be built or simulated; the message names the link, joint or geometry and what to do.
@@ -12,6 +14,9 @@ class ModelError(ValueError):
         ...     print("elbow" in str(error))
         True
     """
+
+    def __init__(self, message: object = ""):
+        super().__init__(_shortened(str(message)))
 
 
 class ImportFileError(ModelError):
@@ -29,6 +34,14 @@ class ImportFileError(ModelError):
     def __init__(self, path: object, message: str, element: str | None = None):
         where = f"{path}" if element is None else f"{path}: {element}"
         super().__init__(f"{where}: {message}")
+
+
+def _shortened(message: str) -> str:
+    """Return a message without its middle if it is long."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[:half]} [...] {message[-half:]}"
 
 
 class GradientError(ArithmeticError):

@@ -182,6 +182,8 @@ class DeviceModel:
         self.parameters: dict[str, wp.array] = {}
         self._given: dict[str, np.ndarray | wp.array] = {}  # poses before quaternions were normalised
         self._per_world: dict[str, bool] = {}
+        if parameters is not None:
+            require_type("DeviceModel: parameters", parameters, Mapping, "a dictionary, from names to values")
         values = {**model.parameters, **(parameters or {})}
         for name, value in values.items():
             self.set_parameter(name, value)

@@ -20,7 +20,7 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, items_of, names_in, number, require_seed, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.first_state import first_broken, first_impulses
@@ -102,6 +102,10 @@ def check_gradients(
     chosen_worlds = _worlds(simulator, worlds)
     trajectory = _doubled(simulator, state, {**inputs, "active": active}, steps, chosen_worlds)
     shape = (trajectory.steps + 1, simulator.num_worlds)
+    require_seed("check_gradients: seed", seed)
+    if not 0.0 < number("check_gradients", "bound", bound) < np.inf:
+        raise ModelError(f"check_gradients: bound is {bound!r}; it must be positive and finite")
+    bound = float(bound)
     weights = _weights(simulator, shape, q_grad, qd_grad, seed)
     weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
     residual = float(trajectory.simulator.residual.max())
@@ -177,7 +181,7 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
     if wrt is None:
         states = ["q", "qd", "act"] if simulator.model.na else ["q", "qd"]
         return [*states, *(name for name, given in inputs.items() if given is not None)]
-    names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
+    names = list(dict.fromkeys(names_in("wrt", wrt)))
     if not names:
         raise ModelError("wrt is empty; name at least one argument, or omit wrt to check the state")
     for name in names:
@@ -192,9 +196,7 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
 
 
 def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
-    if not isinstance(worlds, Iterable):
-        raise ModelError(f"worlds is {worlds!r}; give a list of world indices, such as [0]")
-    chosen = list(worlds)
+    chosen = items_of("worlds", worlds, "a list of world indices, such as [0]", shown=True)
     for world in chosen:
         if not (is_whole(world, 0) and world < simulator.num_worlds):
             raise ModelError(f"worlds: there is no world {world!r}; indices go from 0 to {simulator.num_worlds - 1}")

@@ -1,6 +1,6 @@
 """Pairs of geometries to measure, and their arrays on a device."""
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from sim.arrays.allocation import fill, integer_array
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import geometry_struct, packed_struct
 from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.model.checks import items_of
 from sim.model.hulls import PackedShapes, convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from warp_kernels import types as codes
@@ -30,14 +30,16 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
         ModelError: for an empty list, an unknown geometry, a geometry paired with itself, and two shapes without a
             distance.
     """
-    require_type("geometry_distances: pairs", pairs, Iterable, "a list of pairs of geometries")
-    if not pairs:
+    listed = items_of("geometry_distances: pairs", pairs, "a list of pairs of geometries")
+    if not listed:
         raise ModelError("geometry_distances: pairs is empty; give at least one")
     numbered = []
-    for pair in pairs:
-        if isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2:
+    for pair in listed:
+        is_list = isinstance(pair, Iterable) and not isinstance(pair, str)
+        ends = items_of("geometry_distances: a pair", pair, "two geometries") if is_list else []
+        if len(ends) != 2:
             raise ModelError(f"geometry_distances: {pair!r} is not a pair of geometries, such as ('hand', 'cup')")
-        a, b = (_number(model, each) for each in pair)
+        a, b = (_number(model, each) for each in ends)
         if a == b:
             raise ModelError(f"geometry_distances: {_describe(model, a)} is paired with itself; give two geometries")
         if _family_of(model, a, b) is None:

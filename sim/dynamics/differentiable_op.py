@@ -11,12 +11,13 @@ cache.
 import functools
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Generic, ParamSpec, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 import warp as wp
 
@@ -93,8 +94,8 @@ def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WO
         if len(_cache) > CACHED_MODELS:
             _cache.pop(next(iter(_cache)))
     _, many, few = _cache[key]
-    shape = getattr(arrays[0], "shape", None) or (len(arrays[0]) if isinstance(arrays[0], Sized) else 0,)
-    return many if shape[0] >= worth_lanes else few
+    worlds = next(iter(_shape("q", arrays[0])), 0)
+    return many if worlds >= worth_lanes else few
 
 
 @serialized
@@ -295,8 +296,8 @@ def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
     return wrapper
 
 
-def _shape(name: str, value: Array) -> tuple[int, ...]:
-    return tuple(value.shape) if hasattr(value, "shape") else as_numbers(name, value).shape
+def _shape(name: str, value: object) -> tuple[int, ...]:
+    return tuple(value.shape) if isinstance(value, wp.array | np.ndarray) else as_numbers(name, value).shape
 
 
 def _flat(name: str, value: Array, leading: tuple[int, ...]) -> Array:

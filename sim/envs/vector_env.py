@@ -21,7 +21,7 @@ from sim.envs.state import Episodes, NewEpisodes, TaskState, carried_on
 from sim.envs.task import Task, TensorOrNamed
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole, number, require_flags, require_type
+from sim.model.checks import is_whole, number, require_choice, require_flags, require_type
 from sim.render.frames import render_frames
 from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
@@ -98,8 +98,7 @@ class VectorEnv:
             raise ModelError(f"task is a {type(task).__name__}; it must be a sim.envs.Task")
         if not is_whole(num_envs, 1):
             raise ModelError(f"num_envs is {num_envs!r}; it must be a whole number of at least 1")
-        if autoreset_mode not in AUTORESET_MODES:
-            raise ModelError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(AUTORESET_MODES)}")
+        require_choice("autoreset_mode", autoreset_mode, AUTORESET_MODES)
         if not number("VectorEnv", "adjoint_clip", adjoint_clip) > 0.0:
             raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
         require_flags("VectorEnv", differentiable=differentiable)

@@ -10,7 +10,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.regressor import as_double, column_names, torque_regressor
-from sim.model.checks import as_numbers, is_whole, number
+from sim.model.checks import as_numbers, is_whole, names_in, number
 from sim.model.model import Model
 from sim.torch.robot.joint_ranges import range_to_try
 from sim.torch.robot.robot import Robot
@@ -105,6 +105,7 @@ def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | Non
         raise ModelError(f"tolerance is {tolerance!r}; it must lie between 0 and 1")
     if regressor.ndim != 2 or not np.isfinite(regressor).all():
         raise ModelError(f"the regressor has shape {regressor.shape}; expected finite numbers [rows, n]")
+    names = names_in("base_parameters: names", names)
     rows, columns = regressor.shape
     if columns != len(names):
         raise ModelError(f"the regressor has {columns} columns, but there are {len(names)} names")

@@ -23,6 +23,11 @@ SAMPLES = 60  # points per period at which the regressor is evaluated during opt
 MARGIN = 0.98  # fraction of a limit that is used, since limits are enforced only at points
 HALF_TURN = np.pi  # range of joints without limits, to either side of the middle
 
+MOST_HARMONICS = 1000
+MOST_NUMBERS = 10_000_000  # of all starts
+LONGEST_PERIOD = 1e6  # [s]
+LARGEST_NOISE = 1e100  # [N m or N]; squares of larger ones overflow
+
 
 @dataclass(frozen=True)
 class Excitation:
@@ -138,10 +143,19 @@ def excite(
     ):  # fmt: skip
         if not is_whole(given, least):
             raise ModelError(f"excite: {name} is {given!r}; it must be a whole number of at least {least}")
+    if harmonics > MOST_HARMONICS:
+        raise ModelError(f"excite: harmonics is {harmonics!r}; at most {MOST_HARMONICS} are supported")
     if not is_positive(period):
         raise ModelError(f"excite: period is {period!r} s; it must be a positive number")
+    if not (period := float(period)) <= LONGEST_PERIOD:
+        raise ModelError(f"excite: period is {period!r} s; it must be at most {LONGEST_PERIOD:g} s")
+    if starts * robot.nv * harmonics > MOST_NUMBERS:
+        most = MOST_NUMBERS // (robot.nv * harmonics)
+        raise ModelError(f"excite: starts is {starts!r}; at most {most} are supported")
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     deviations = _per_joint(robot, "noise", noise)
+    if not (deviations < LARGEST_NOISE).all():
+        raise ModelError(f"excite: noise is {noise!r}; it must be below {LARGEST_NOISE:g}")
     if np.isinf(deviations).any():
         raise ModelError(f"noise is {noise}; expected finite numbers; a joint without a sensor has no information")
     weight = 1.0 / deviations

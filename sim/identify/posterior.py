@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 from sim.errors import ModelError
+from sim.model.checks import as_numbers, is_whole, require_callable, require_flags, require_seed
 
 TAIL = 5.0  # degrees of freedom of the proposals, Student's t with heavier tails than a posterior
 WIDER = 3.0  # width of the first proposals relative to the first covariances
@@ -122,6 +123,15 @@ def sample(
         >>> posterior.mean.round(1).tolist(), np.sqrt(posterior.covariance).round(1).tolist()
         ([[1.0]], [[[0.5]]])
     """
+    mean, covariance = (
+        as_numbers(f"sample: {name}", given) for name, given in (("mean", mean), ("covariance", covariance))
+    )
+    require_callable("sample: likelihood", likelihood)
+    require_seed("sample: seed", seed)
+    require_flags("sample", bar=bar)
+    for name, count in (("samples", samples), ("rounds", rounds)):
+        if not is_whole(count, 1):
+            raise ModelError(f"sample: {name} is {count!r}; it must be a whole number of at least 1")
     if mean.ndim != 3 or covariance.shape != (*mean.shape, mean.shape[-1]):
         raise ModelError(
             f"sample: mean has shape {mean.shape}, covariance {covariance.shape}; expected (n, m, k) and (n, m, k, k)"

@@ -15,6 +15,7 @@ from sim.identify.estimate import CONFIDENCE, Estimate
 from sim.identify.regressor import dof_names
 from sim.identify.torque_fit import TorqueFit
 from sim.identify.trajectories.fit import TrajectoryFit
+from sim.model.checks import require_type
 from sim.output import write_file
 
 Fit = TorqueFit | TrajectoryFit
@@ -48,6 +49,7 @@ def report(fit: Fit) -> str:
         >>> cannot_tell(fit)[-1]
         'No effect on any joint force: damping of hinge.'
     """
+    require_type("report: fit", fit, (TorqueFit, TrajectoryFit), "the result of fit_torques or fit_trajectories")
     rows = [("", "first guess", "found", "+-", "unit", ""), *_rows(fit.estimate)]
     widths = [max(len(row[k]) for row in rows) for k in range(6)]
     table = [
@@ -85,6 +87,7 @@ def cannot_tell(fit: Fit) -> list[str]:
         >>> cannot_tell(fit)
         ['Nothing: all values are determined by the data.']
     """
+    require_type("cannot_tell: fit", fit, (TorqueFit, TrajectoryFit), "the result of fit_torques or fit_trajectories")
     estimate, lines = fit.estimate, []
     endless = [name for name in estimate.not_told if np.isinf(estimate.deviation(name))]
     prior = [name for name in estimate.not_told if name not in endless]
@@ -140,6 +143,7 @@ def plot(fit: Fit) -> Any:
         >>> len(figure.axes) > 1
         True
     """
+    require_type("plot: fit", fit, (TorqueFit, TrajectoryFit), "the result of fit_torques or fit_trajectories")
     names = dof_names(_model(fit))
     rows = -(-len(names) // 3)
     figure = new_figure(12.0, 4.0 + 2.2 * rows)
@@ -186,6 +190,7 @@ def save_plot(fit: Fit, path: str | os.PathLike[str]) -> None:
         >>> path.read_bytes()[1:4]
         b'PNG'
     """
+    require_type("save_plot: fit", fit, (TorqueFit, TrajectoryFit), "the result of fit_torques or fit_trajectories")
     figure = plot(fit)
     write_file(path, (".png",), lambda name: figure.savefig(name, dpi=110))
 
@@ -213,6 +218,7 @@ def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identificati
         >>> "The bob" in path.read_text(encoding="utf-8")
         True
     """
+    require_type("save_html: fit", fit, (TorqueFit, TrajectoryFit), "the result of fit_torques or fit_trajectories")
     picture = io.BytesIO()
     plot(fit).savefig(picture, format="png", dpi=110)
     encoded = base64.b64encode(picture.getvalue()).decode()

@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from sim.errors import ModelError
 from sim.identify.posterior import Mixture, Posterior, sample
+from sim.model.checks import as_numbers, is_whole, number, require_callable, require_flags, require_seed
 from sim.version import renamed_argument
 
 WIDER = 2.0  # width of the first points' distribution relative to the covariances of the peaks
@@ -132,6 +133,22 @@ def sample_surrogate(
         >>> bool(abs(posterior.quantile(0.975)[0, 0] - 1.98) < 0.1)
         True
     """
+    given = {"mean": mean, "covariance": covariance, "at_mean": at_mean}
+    mean, covariance, at_mean = (as_numbers(f"sample_surrogate: {name}", value) for name, value in given.items())
+    if mean.ndim != 3 or covariance.shape != (*mean.shape, mean.shape[-1]) or at_mean.shape[:-1] != mean.shape[:2]:
+        raise ModelError(
+            f"sample_surrogate: mean has shape {mean.shape}, covariance {covariance.shape}, at_mean {at_mean.shape}; "
+            "expected (n, m, k), (n, m, k, k) and (n, m, r)"
+        )
+    require_callable("sample_surrogate: residuals", residuals)
+    require_seed("sample_surrogate: seed", seed)
+    require_flags("sample_surrogate", bar=bar)
+    for name, count in (("motions", motions), ("rounds", rounds)):
+        if not is_whole(count, 1):
+            raise ModelError(f"sample_surrogate: {name} is {count!r}; it must be a whole number of at least 1")
+    if not 0.0 <= number("sample_surrogate", "peak_distance", peak_distance) < 1e100:
+        raise ModelError(f"sample_surrogate: peak_distance is {peak_distance!r}; it must lie between 0 and 1e100")
+    peak_distance = float(peak_distance)
     rng = np.random.default_rng(seed)
     loss = 0.5 * (at_mean**2).sum(axis=2)
     height = 0.5 * np.linalg.slogdet(covariance)[1] - loss

@@ -58,9 +58,10 @@ def load(
         Model(manipulator: 7 links in 1 tree, nq 7, nv 7, nu 0, 22 geometries, float32)
     """
     dtype = dtype_name(dtype)
+    require_type("untrusted", untrusted, (bool, Limits), "True, False, or Limits")
     if untrusted:
         limits = Limits() if untrusted is True else untrusted
-        require_type("untrusted", limits, Limits, "True, False, or Limits")
+        assert isinstance(limits, Limits)
         own = {"dtype": dtype, "collapse_fixed": collapse_fixed, "gravity": gravity}
         return load_untrusted(path, limits, own | options)
     builder = read_file(path, gravity, **options)
@@ -85,7 +86,7 @@ def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **opt
         suffix = Path(path).suffix.lower()
         hint = "; expand it with xacro first" if suffix == ".xacro" else ""
         supported = ", ".join(FORMAT_OF_SUFFIX)
-        if Path(path).is_dir():
+        if os.path.isdir(path):  # Path.is_dir raises OSError for a name that is too long
             raise ModelError(f"{path}: is a folder; give a file in it, of type {supported}")
         raise ModelError(f"{path}: files of type '{suffix}' are not supported{hint}; supported are {supported}")
     given = {name: value for name, value in options.items() if value is not None}

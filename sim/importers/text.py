@@ -98,8 +98,12 @@ def _encoded(text: str) -> bytes:
 def _mirrored(made: Path, folder: str | os.PathLike[str]) -> Path:
     """Return a folder with links to the entries of another one, and above it those of the folders above, for ``..``."""
     require_type("folder", folder, (str, os.PathLike), "the path of a folder")
-    real = Path(folder).resolve()
-    if not real.is_dir():
+    try:
+        real = Path(folder).resolve()
+        exists = real.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or with a null character
+        exists = False
+    if not exists:
         raise ModelError(f"load_text: folder {folder} doesn't exist")
     chain = [real, *real.parents[:LEVELS]][::-1]
     here = made

@@ -16,6 +16,7 @@ from sim.learn.learner import Learner
 from sim.learn.ppo import Ppo, PpoSettings
 from sim.learn.sac import Sac, SacSettings
 from sim.learn.shac import Shac, ShacSettings
+from sim.model.checks import is_whole, require_choice, require_names, require_type
 from sim.simulation.options import MujocoContact
 
 
@@ -79,6 +80,7 @@ def load_task(name: str, **options: Any) -> Task:
         >>> task.frame_skip
         1
     """
+    require_names("load_task", name=name)
     file, found, kind = name.rpartition(":")
     if not found:
         if name.endswith(".py"):
@@ -144,8 +146,10 @@ def make_learner(
         >>> learner.env.num_envs, learner.settings.rate
         (2, 0.001)
     """
-    if algorithm not in ALGORITHMS:
-        raise ModelError(f"algorithm is {algorithm!r}; it must be one of {', '.join(ALGORITHMS)}")
+    require_choice("algorithm", algorithm, ALGORITHMS)
+    require_type("task", task, Task, "a sim.envs.Task")
+    if threads is not None and not is_whole(threads, 1):
+        raise ModelError(f"threads is {threads!r}; it must be a whole number of at least 1")
     kind = ALGORITHMS[algorithm]
     known = [field.name for field in dataclasses.fields(kind.settings)]
     for name in chosen:

@@ -12,9 +12,12 @@ from tqdm import tqdm
 
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs import Task, VectorEnv
+from sim.errors import ModelError
 from sim.learn.learner import group
+from sim.model.checks import as_numbers, is_positive, items_of, require_callable, require_type
 from sim.model.model import Model
 from sim.render import Marker, Renderer, fit_camera, write_gif
+from sim.render.view import check_size
 
 EPISODES = 64  # of an evaluation
 LONGEST = 1000  # steps of an evaluated episode that has no time limit
@@ -90,6 +93,7 @@ def evaluate(
         >>> found.returns.shape, found.lengths.tolist()
         ((2,), [100.0, 100.0])
     """
+    require_callable("evaluate: policy", policy)
     env = VectorEnv(task, episodes, device=device, seed=seed)
     observation, _ = env.reset()
     returns = torch.zeros(episodes, device=env.device, dtype=env.dtype)
@@ -144,7 +148,18 @@ def write_animation(
         ...     file.stat().st_size > 100
         True
     """
-    width, height = size
+    require_type("write_animation: model", model, Model, "a sim.Model")
+    try:
+        width, height = items_of("write_animation: size", size, "width and height [pixels]")
+    except ValueError:
+        raise ModelError(f"write_animation: size is {size!r}; it must be width and height [pixels]") from None
+    check_size(width, height)
+    if not is_positive(step_dt):
+        raise ModelError(f"write_animation: step_dt is {step_dt!r}; it must be a positive number of seconds")
+    step_dt = float(step_dt)
+    q = as_numbers("write_animation: q", q)
+    if q.ndim != 2 or not len(q) or q.shape[1] != model.nq:
+        raise ModelError(f"write_animation: q has shape {q.shape}; expected [steps, {model.nq}]")
     stride = max(1, round(1.0 / (FPS * step_dt)))
     poses = forward_kinematics(model, q[::stride]).numpy()
     travel = travelled(poses, round(FOLLOW_SECONDS / (stride * step_dt)))

@@ -18,6 +18,7 @@ from sim.learn.evaluation import evaluate
 from sim.learn.learner import require_limit
 from sim.learn.policy_files import save_policy
 from sim.learn.training import Training, run
+from sim.model.checks import names_in, require_type
 from sim.output import write_file
 from sim.progress import Progress
 
@@ -69,6 +70,8 @@ def train(
         ([32, 64], (64,))
     """
     seconds = 60.0 * require_limit("train", "minutes", minutes)
+    require_type("train: task_options", task_options, Mapping, "a dictionary, from names to values")
+    names_in("train: names of task_options", task_options)
     device = processes.join(device)
     made = load_task(task, **task_options) if isinstance(task, str) else task
     name = task if isinstance(task, str) else name_of(task)

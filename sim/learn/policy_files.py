@@ -13,6 +13,7 @@ import torch
 from sim.errors import ModelError
 from sim.learn.learner import stored
 from sim.learn.networks import Policy
+from sim.model.checks import require_names, require_path, require_type
 from sim.output import check_target, write_file
 
 EXPORTS = (".ts", ".onnx")  # TorchScript and ONNX
@@ -39,6 +40,9 @@ def save_policy(path: str | Path, policy: Policy, task: str, task_options: Mappi
         >>> task
         'CartpoleSwingup'
     """
+    require_type("save_policy: policy", policy, Policy, "a sim.learn.Policy")
+    require_type("save_policy: task_options", task_options, Mapping, "a dictionary, from names to values")
+    require_names("save_policy", task=task)
     kept = {"task": task, "options": dict(task_options), "state": policy.state_dict()}
     write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(kept)))
 
@@ -61,6 +65,7 @@ def load_policy(path: str | Path) -> tuple[Policy, str, dict[str, Any]]:
         >>> bool((again(torch.ones(1, 3)) == policy(torch.ones(1, 3))).all())
         True
     """
+    require_path(path)
     try:
         kept = torch.load(path, weights_only=True)
         state, task, task_options = kept["state"], kept["task"], kept["options"]
@@ -68,8 +73,8 @@ def load_policy(path: str | Path) -> tuple[Policy, str, dict[str, Any]]:
         sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
         policy = Policy(sizes[0], state["low"], state["high"], sizes[1:-1]).to(state["low"].dtype)
         policy.load_state_dict(state)
-    except OSError:
-        raise
+    except OSError as error:
+        raise ModelError(f"{path}: can't be read: {error.strerror or error}") from None
     except Exception as error:  # PyTorch's reader raises errors of many types for other files
         raise ModelError(f"{path}: not a policy.pt written by a training ({type(error).__name__})") from None
     return policy, task, task_options
@@ -100,6 +105,7 @@ def export_policy(path: str | Path, policy: Policy) -> None:
         True
     """
     target = check_export(path)
+    require_type("export_policy: policy", policy, Policy, "a sim.learn.Policy")
     write = _write_onnx if target.suffix.lower() == ".onnx" else _write_torchscript
     copied = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
     example = torch.zeros(2, policy.num_observations, dtype=copied.low.dtype)

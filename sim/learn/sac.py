@@ -31,6 +31,7 @@ from sim.learn import processes
 from sim.learn.learner import Learner, Settings, group, seeded
 from sim.learn.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
 from sim.learn.networks import Normaliser, Policy, layers
+from sim.model.checks import require_choice
 
 ENHANCEMENTS = ("none", "jacobian", "simulated")
 
@@ -83,8 +84,7 @@ class SacSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.enhance not in ENHANCEMENTS:
-            raise ModelError(f"SacSettings: enhance is {self.enhance!r}; it must be one of {', '.join(ENHANCEMENTS)}")
+        require_choice("SacSettings: enhance", self.enhance, ENHANCEMENTS)
         if self.random_steps > self.capacity:  # updates would never begin
             raise ModelError(
                 f"SacSettings: random_steps is {self.random_steps}; it must be at most the capacity, {self.capacity}"

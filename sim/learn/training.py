@@ -18,6 +18,7 @@ from sim.learn import processes
 from sim.learn.evaluation import Evaluation
 from sim.learn.learner import Learner, require_limit, stored
 from sim.learn.networks import Policy
+from sim.model.checks import number, require_callable, require_type
 from sim.progress import Progress
 
 SAVE_EVERY = 10.0  # seconds between two saved states of a training
@@ -113,10 +114,15 @@ def run(
         >>> sim.learn.run(learner).steps.tolist()
         [12]
     """
+    require_type("run: learner", learner, Learner, "a learner, such as that of sim.learn.make_learner")
     kept = Progress(None, {}) if kept is None else kept
+    require_type("run: kept", kept, Progress, "a sim.progress.Progress")
+    require_callable("run: clock", clock)
+    number("run", "goal", goal)
     limit = learner.iterations if iterations is None else iterations
     for name, value in (("iterations", limit), ("seconds", seconds), ("patience", patience)):
         require_limit("run", name, value)
+    limit, seconds, patience = float(limit), float(seconds), float(patience)
     rows, spent = _resumed(learner, kept)
     start = saved = clock()
     folder = None if kept.path is None else kept.path.parent

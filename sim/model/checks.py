@@ -4,7 +4,7 @@ import math
 import numbers
 import os
 import reprlib
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else plural}"
 
 
+# Errors of conversions by NumPy, PyTorch and SciPy: sparse, nested, huge or foreign arrays.
+UNREADABLE = (TypeError, ValueError, RuntimeError, MemoryError, OverflowError, AttributeError, AssertionError)
+# Items of a list in an argument, of which NumPy and PyTorch would make an object each
+MOST_ITEMS = 10_000_000
+
+
 def numbered(names: Iterable[str]) -> dict[str, int]:
     """Return the index of each name; the first index for duplicates."""
     numbers: dict[str, int] = {}
@@ -57,8 +63,11 @@ def is_whole(value: object, least: int) -> bool:
 
 def is_positive(value: object) -> bool:
     """Return whether a value is a finite real number above zero; an array of one entry without dimensions counts."""
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
+    try:
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            value = value.item()
+    except UNREADABLE:  # a nested tensor
+        return False
     return isinstance(value, numbers.Real) and math.isfinite(value) and float(value) > 0.0
 
 
@@ -72,22 +81,70 @@ def require_flags(where: str, **given: object) -> None:
     """Raise ModelError unless flags are True, False, 1 or 0: the text "false" would count as true."""
     for name, value in given.items():
         if not (isinstance(value, int | np.bool_ | np.integer) and value in (0, 1)):
-            raise ModelError(f"{where}: {name} is {value!r}; it must be True or False")
+            raise ModelError(f"{where}: {name} is {_shown(value)}; it must be True or False")
 
 
 def require_names(where: str, **given: object) -> None:
     """Raise ModelError unless arguments are names as text."""
     for label, value in given.items():
         if not isinstance(value, str):
-            raise ModelError(f"{where}: {label} is {value!r}; it must be a name")
+            raise ModelError(f"{where}: {label} is {_shown(value)}; it must be a name")
 
 
 def names_in(name: str, given: object) -> tuple[str, ...]:
     """Return the names in an argument, one or several. Raises ModelError for anything else."""
-    held = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else None
-    if held is None or not all(isinstance(each, str) for each in held):
-        raise ModelError(f"{name} is {given!r}; it must be a name, or a list of names")
+    held = (
+        (given,) if isinstance(given, str) else tuple(items_of(name, given, "a name, or a list of names", shown=True))
+    )
+    if not all(isinstance(each, str) for each in held):
+        raise ModelError(f"{name} is {_shown(given)}; it must be a name, or a list of names")
     return held
+
+
+def items_of(name: str, given: object, expected: str, shown: bool = False) -> list[Any]:
+    """Return the items of an argument. Raises ModelError, with what is expected, for one that has none.
+
+    Args:
+        name: name of the argument in messages.
+        given: a list, or anything else to iterate over; text has no items.
+        expected: words for messages.
+        shown: show the value in the message; its type otherwise.
+    """
+    found = _shown(given) if shown else f"a {type(given).__name__}"
+    try:
+        if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+            if isinstance(given, Sized) and len(given) > MOST_ITEMS:
+                raise ModelError(f"{name} has {len(given)} items; at most {MOST_ITEMS} are supported")
+            return list(given)
+    except ModelError:
+        raise
+    except UNREADABLE:  # a tensor without dimensions, a nested one
+        pass
+    raise ModelError(f"{name} is {found}; it must be {expected}")
+
+
+def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise ModelError, with the choices, unless an argument is one of them; None is none of them."""
+    listed = list(choices)
+    if not (isinstance(value, str) and value in listed):
+        raise ModelError(f"{name} is {_shown(value)}; it must be one of {', '.join(listed)}")
+
+
+def require_seed(name: str, value: object) -> None:
+    """Raise ModelError unless the seed of a generator of random numbers is a whole number, not negative."""
+    if not is_whole(value, 0):
+        raise ModelError(f"{name} is {_shown(value)}; it must be a whole number, not negative")
+
+
+def require_callable(name: str, value: object, optional: bool = False) -> None:
+    """Raise ModelError unless an argument is a function; None if it is optional."""
+    if not (callable(value) or (optional and value is None)):
+        raise ModelError(f"{name} is a {type(value).__name__}; it must be a function")
+
+
+def _shown(value: object) -> str:
+    """Return a value for messages, shortened."""
+    return reprlib.repr(value) if not isinstance(value, float | int | np.generic) else repr(value)
 
 
 def require_path(path: object) -> None:
@@ -112,17 +169,17 @@ def number(where: str, label: str, value: object) -> float:
     try:
         if not isinstance(value, str):
             return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except UNREADABLE:
         pass
-    raise ModelError(f"{where}: {label} is {value!r}; it must be one number")
+    raise ModelError(f"{where}: {label} is {_shown(value)}; it must be one number")
 
 
 def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
     """Return a property of two numbers as floats. Raises ModelError, naming it, for anything else."""
     try:
-        lower, upper = (number(where, label, bound) for bound in given)  # type: ignore[attr-defined]
-    except (TypeError, ValueError, ModelError):
-        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
+        lower, upper = (number(where, label, bound) for bound in items_of(label, given, "two numbers"))
+    except ValueError:
+        raise ModelError(f"{where}: {label} is {_shown(given)}; it must be two numbers") from None
     return lower, upper
 
 
@@ -151,6 +208,8 @@ def as_numbers(name: str, value: object) -> np.ndarray:
             raise TypeError("it is complex")
         if array.dtype.kind in "US":
             raise TypeError("it is text")
+        if array.dtype.kind in "mM":
+            raise TypeError("it is times")
         return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise ModelError(f"{name}: {reprlib.repr(value)} is not an array of numbers: {error}") from None

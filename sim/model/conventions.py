@@ -18,6 +18,7 @@ shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are differentiabl
 trajectory, are returned as NumPy arrays.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ Array = Any  # np.ndarray or torch.Tensor
 JointState = tuple[Array, Array]
 MUJOCO_INFINITY = 1.0e10  # no bound in an MJCF file
 Convert = Callable[[int, Array, Array], JointState]
+
+MOST_NUMBERS = 2**33  # coordinates of all states of one call
 
 
 def to_pinocchio(
@@ -272,11 +275,26 @@ def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
     """Return coordinates and velocities as NumPy arrays (also of lists and Warp arrays), or as the given tensors."""
     require_type("model", model, Model, "a sim.Model")
     named = (("q", q), ("its velocity", v))
-    q, v = (x if isinstance(x, np.ndarray) or hasattr(x, "detach") else as_numbers(name, x) for name, x in named)
+    q, v = (x if _is_dense(x) else as_numbers(name, x) for name, x in named)
     for (name, _), x in zip(named, (q, v), strict=True):
         if not len(x.shape):
             raise ModelError(f"{name} is a single number; expected an array [..., n]")
+        if math.prod(x.shape) > MOST_NUMBERS:
+            raise ModelError(f"{name} has shape {tuple(x.shape)}; at most {MOST_NUMBERS} numbers are supported")
+    if isinstance(q, np.ndarray) != isinstance(v, np.ndarray):  # a tensor and an array: two tensors
+        tensor = v if isinstance(q, np.ndarray) else q
+        q, v = (tensor.new_tensor(x) if isinstance(x, np.ndarray) else x for x in (q, v))
+    if not isinstance(q, np.ndarray) and q.shape[:-1] != v.shape[:-1]:
+        raise ModelError(f"q has shape {tuple(q.shape)} and its velocity {tuple(v.shape)}; all but the last must agree")
     return q, v
+
+
+def _is_dense(x: Any) -> bool:
+    """Return whether an argument is an array or tensor of floats with numbers in memory, not sparse or quantised."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "iuf"
+    floats = hasattr(x, "detach") and x.is_floating_point()
+    return bool(floats and not (x.is_meta or x.is_nested or x.is_sparse) and str(x.layout) == "torch.strided")
 
 
 def _library(x: Array) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.model.checks import number, require_type
 from sim.model.model import Model
 from sim.optimise.costs import Function, LeastSquares
 from sim.optimise.motion import Motion
@@ -80,7 +80,9 @@ class JointRange(Constraint):
 
     def __init__(self, margin: float = 0.0):
         super().__init__()
-        self.margin = float(margin)
+        self.margin = number("JointRange", "margin", margin)
+        if not np.isfinite(self.margin):
+            raise ModelError(f"JointRange: margin is {margin!r}; it must be finite")
         self.name = "JointRange"
 
     def check(self, model: Model) -> None:

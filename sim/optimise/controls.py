@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, names_in
+from sim.model.checks import as_numbers, items_of, names_in
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model, Part
 from sim.simulation.linearisation import Linearisation
@@ -213,8 +213,9 @@ def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
 
 def _limits(limits: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     try:
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), size).copy() for side in limits)
-    except (TypeError, ValueError):
+        sides = items_of("Problem: limits", limits, "a pair")
+        low, high = (np.broadcast_to(as_numbers("Problem: limits", side), size).copy() for side in sides)
+    except ValueError:
         raise ModelError(
             f"Problem: limits is {limits!r}; it must be a pair, lower and upper, of a number or of {size} each"
         ) from None

@@ -9,7 +9,7 @@ import torch
 from scipy.interpolate import make_interp_spline
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, require_choice, require_type
 from sim.optimise.controls import ControlSpace
 
 # From q [worlds, nq], qd [worlds, nv] and the stage's index to a policy's observations [worlds, n].
@@ -136,10 +136,7 @@ class Knots(OpenLoop):
     """
 
     def __init__(self, count: int, interpolation: str = "cubic"):
-        if interpolation not in INTERPOLATIONS:
-            raise ModelError(
-                f"Knots: interpolation is {interpolation!r}; it must be one of {', '.join(INTERPOLATIONS)}"
-            )
+        require_choice("Knots: interpolation", interpolation, INTERPOLATIONS)
         least = INTERPOLATIONS[interpolation] + 1
         if not is_whole(count, least):
             raise ModelError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, items_of, require_type
 from sim.model.model import Model
 from sim.model.parameters import number_of_dims
 from sim.optimise.constraints import Constraint
@@ -133,8 +133,8 @@ class Problem:
         constraints: Sequence[Constraint] = (),
     ):
         require_type("Problem: simulator", simulator, Simulator, "a sim.Simulator")
-        require_type("Problem: costs", costs, Iterable, "a list of costs")
-        require_type("Problem: constraints", constraints, Iterable, "a list of constraints")
+        costs = items_of("Problem: costs", costs, "a list of costs")
+        self.constraints = tuple(items_of("Problem: constraints", constraints, "a list of constraints"))
         for name, number in (("stages", stages), ("hold", hold)):
             if not is_whole(number, 1):
                 raise ModelError(f"Problem: {name} is {number!r}; it must be a whole number of at least 1")
@@ -162,7 +162,6 @@ class Problem:
         self.size = controls.size(self.space)
         self.active = None if active is None else _switches(active, self.model, self.stages)
         self._current, self.tangent = CurrentRobot(simulator), Tangent(self.model)
-        self.constraints = tuple(constraints)
         for constraint in self.constraints:
             if not isinstance(constraint, Constraint):
                 raise ModelError(

@@ -19,7 +19,7 @@ from sim.dynamics.differentiable_op import (
 )
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.model.checks import number, require_type
+from sim.model.checks import as_numbers, number, require_type
 from sim.model.model import Model
 from sim.rays.targets import RayTargets, TargetArrays
 from warp_kernels.rays.evaluate import RAY_NUMBERS, evaluate_ray_kernels
@@ -96,8 +96,8 @@ def cast_rays(
     """
     m = on_device(model, q, origin, direction)
     q = batch(m, "q", q, (m.model.nq,))
-    rays = np.shape(origin)[1] if np.ndim(origin) == 3 else 0
-    rays = origin.shape[1] if isinstance(origin, wp.array) and origin.ndim == 3 else rays
+    shape = origin.shape if isinstance(origin, wp.array | np.ndarray) else as_numbers("origin", origin).shape
+    rays = shape[1] if len(shape) == 3 else 0
     origin = batch(m, "origin", origin, (rays, 3), q.shape[0])
     direction = batch(m, "direction", direction, (rays, 3), q.shape[0])
     poses = forward_kinematics(m, q)

@@ -3,6 +3,9 @@
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole, number
+
+MOST_RAYS = 2**27  # of one camera
 
 
 def grid_pattern(size: tuple[float, float], spacing: float) -> np.ndarray:
@@ -86,10 +89,11 @@ def pixel_pattern(width: int, height: int, fov: float) -> np.ndarray:
         >>> sim.rays.pixel_pattern(2, 2, 90.0).round(6).tolist()
         [[-0.5, 0.5, -1.0], [0.5, 0.5, -1.0], [-0.5, -0.5, -1.0], [0.5, -0.5, -1.0]]
     """
-    if width < 1 or height < 1 or not 0.0 < fov < 180.0:
+    fov = number("pixel_pattern", "field of view", fov)
+    if not (is_whole(width, 1) and is_whole(height, 1) and width * height <= MOST_RAYS and 0.0 < fov < 180.0):
         raise ModelError(
-            f"pixel_pattern: {width} x {height} pixels, field of view {fov}; sizes must be positive, the field of "
-            f"view between 0 and 180 degrees"
+            f"pixel_pattern: {width} x {height} pixels, field of view {fov}; sizes must be positive integers of "
+            f"at most {MOST_RAYS} pixels together, the field of view between 0 and 180 degrees"
         )
     size = 2.0 * np.tan(np.radians(fov) / 2.0) / height
     x = size * (np.arange(width) + 0.5 - 0.5 * width)

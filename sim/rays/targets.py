@@ -11,7 +11,7 @@ from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import field_shapes
 from sim.errors import ModelError
-from sim.model.checks import names_in
+from sim.model.checks import names_in, require_choice
 from sim.model.model import Geometry, Mesh, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
@@ -47,8 +47,7 @@ class RayTargets:
     groups: int = -1
 
     def __post_init__(self) -> None:
-        if self.shapes not in SHAPES:
-            raise ModelError(f"RayTargets: shapes is '{self.shapes}'; it must be one of {', '.join(SHAPES)}")
+        require_choice("RayTargets: shapes", self.shapes, SHAPES)
         object.__setattr__(self, "exclude", names_in("RayTargets: exclude", self.exclude))
 
     def geometries(self, model: Model) -> list[int]:

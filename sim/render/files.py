@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_positive, number
+from sim.model.checks import UNREADABLE, is_positive, is_whole, items_of, require_type
 from sim.output import write_file
 
 # A fixed 4x4 threshold pattern. Unlike error diffusion, its noise does not change from frame to frame.
@@ -124,6 +124,8 @@ def check_pictures(frames: Iterable[np.ndarray], dimensions: int) -> np.ndarray:
         array = np.asarray(frames)
     except ValueError:  # a list of arrays of different shapes
         raise ModelError("pictures differ in size; all must have the same size") from None
+    except UNREADABLE as error:
+        raise ModelError(f"pictures are not an array of numbers: {error}; expected uint8") from None
     if dimensions == 4 and array.shape[:1] == (0,):
         raise ModelError("there are no frames to write; give at least one")
     if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
@@ -187,9 +189,10 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
     if not is_positive(fps):
         raise ModelError(f"fps is {fps!r}; it must be positive")
-    if not 0 <= number("write_mp4", "quality", quality) <= 10:
-        raise ModelError(f"quality is {quality}; it must lie between 0 and 10")
-    pictures = iter(frames)
+    if not (is_whole(quality, 0) and quality <= 10):
+        raise ModelError(f"quality is {quality!r}; it must be a whole number from 0 to 10")
+    require_type("frames", frames, Iterable, "pictures, as an array, a list or an iterator")
+    pictures = iter(frames if isinstance(frames, Iterator) else items_of("frames", frames, "pictures"))
     first = next(pictures, None)
     if first is None:
         raise ModelError("there are no frames to write; give at least one")
@@ -200,7 +203,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         video = imageio_ffmpeg.write_frames(
             name,
             (width + width % 2, height + height % 2),
-            fps=fps,
+            fps=float(fps),
             quality=quality,
             macro_block_size=2,
             output_params=["-movflags", "faststart"],

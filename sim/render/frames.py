@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sim.arrays.device_model import find_device
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, require_type
+from sim.model.checks import MOST_ITEMS, is_whole, number, require_type
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
 from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed, outlines
@@ -169,10 +169,10 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
         [[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
     """
     apart = number("grid_offsets", "spacing", spacing)
-    if not is_whole(num_worlds, 1) or not (np.isfinite(apart) and apart >= 0.0):
+    if not is_whole(num_worlds, 1) or num_worlds > MOST_ITEMS or not (np.isfinite(apart) and apart >= 0.0):
         raise ModelError(
-            f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
-            "must not be negative"
+            f"{num_worlds} worlds with a spacing of {spacing} m: there must be one world to {MOST_ITEMS}, and the "
+            "spacing must not be negative"
         )
     side = int(np.ceil(np.sqrt(num_worlds)))
     each = np.arange(num_worlds)

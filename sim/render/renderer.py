@@ -1,5 +1,6 @@
 """Ray tracer over the triangles of a model, on the CPU or a GPU."""
 
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,8 @@ TRAIL_BEADS = 96
 FEW = 3  # maximum number of shapes with fine tessellation; fewer round shapes may fill the picture
 FINE, COARSE = 64, 32  # numbers of sides of their circles
 LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer are slower on a CPU
+
+MOST_SAMPLES = 1024  # rays in each pixel
 
 
 @dataclass(frozen=True)
@@ -156,9 +159,14 @@ class Renderer:
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
         occlusion: AmbientOcclusion | None = None,
     ):
+        require_type("Renderer: model", model, Model, "a sim.Model")
         check_size(width, height)
-        if not is_whole(supersamples, 1) or round(supersamples**0.5) ** 2 != supersamples:
-            raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
+        if not (is_whole(supersamples, 1) and supersamples <= MOST_SAMPLES) or not _is_square(supersamples):
+            raise ModelError(
+                f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16, at most {MOST_SAMPLES}"
+            )
+        if occlusion is not None:
+            require_type("occlusion", occlusion, AmbientOcclusion, "a sim.render.AmbientOcclusion")
         self.model, self.width, self.height = model, width, height
         self.trails = listed("trails", trails, Trail)
         self.offsets = as_numbers("offsets", offsets)
@@ -175,7 +183,7 @@ class Renderer:
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
         self.size = (height, width)
-        self.tile, self.occlusion = 0.5 * self.unit if tile is None else tile, occlusion
+        self.tile, self.occlusion = 0.5 * self.unit if tile is None else float(tile), occlusion
         with wp.ScopedDevice(self.device):
             self.samples: wp.array = wp.array(
                 _sample_pattern(round(supersamples**0.5)).astype(np.float32), dtype=wp.vec2
@@ -494,6 +502,10 @@ def _speck() -> Triangles:
 def _numbers(counts: list[int]) -> wp.array:
     """Return 0 repeated counts[0] times, 1 repeated counts[1] times and so on."""
     return wp.array(np.repeat(np.arange(len(counts)), counts).astype(np.int32), dtype=int)
+
+
+def _is_square(number: int) -> bool:
+    return math.isqrt(number) ** 2 == number
 
 
 def _sample_pattern(side: int) -> np.ndarray:

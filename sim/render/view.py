@@ -1,7 +1,7 @@
 """Camera, markers and trails of a picture, and the checks of poses."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,16 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_positive, is_whole, number, require_type
+from sim.model.checks import (
+    MOST_ITEMS,
+    as_numbers,
+    is_positive,
+    is_whole,
+    items_of,
+    number,
+    require_flags,
+    require_type,
+)
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
 from sim.model.poses import IDENTITY, compose
@@ -112,6 +121,7 @@ def view_of(model: Model, name: str, poses: npt.ArrayLike) -> Camera:
         >>> render_frames(model, poses, view_of(model, "on hand", poses[0]), width=64, height=48, device="cpu").shape
         (1, 48, 64, 3)
     """
+    require_type("view_of: model", model, Model, "a sim.Model")
     mounted = model.camera(name)
     links = finite("poses", poses, (model.num_links, 7))
     link = IDENTITY if mounted.link < 0 else links[mounted.link]
@@ -208,11 +218,10 @@ def _check_look(where: str, radius: float, color: Color) -> None:
 
 def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
     """Return a list of markers or trails as a tuple. Raise ModelError for other objects."""
-    require_type(name, given, Iterable, f"a list of sim.render.{kind.__name__}")
-    given = tuple(given)
-    for each in given:
+    found = tuple(items_of(name, given, f"a list of sim.render.{kind.__name__}"))
+    for each in found:
         require_type(f"{name}: one of them", each, kind, f"a sim.render.{kind.__name__}")
-    return given
+    return found
 
 
 def length_unit(distance: float) -> float:
@@ -353,6 +362,8 @@ class Outermost:
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 
     def __init__(self, num_links: int):
+        if not (is_whole(num_links, 1) and num_links <= MOST_ITEMS):
+            raise ModelError(f"Outermost: num_links is {num_links!r}; it must be a whole number from 1 to {MOST_ITEMS}")
         self._num_links = num_links
         self._farthest = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
         # Each pose of the whole world is kept once, for all links and directions in which it is the outermost.
@@ -422,6 +433,14 @@ def fit_camera(
     for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
         if not np.isfinite(number("camera", label, angle)):
             raise ModelError(f"camera: {label} is {angle}; it must be finite")
+    azimuth, elevation = float(azimuth), float(elevation)
+    for label, factor in (("aspect", aspect), ("margin", margin)):
+        if not 0.0 < number("camera", label, factor) < np.inf:
+            raise ModelError(f"camera: {label} is {factor}; it must be positive and finite")
+    if not 0.0 < number("camera", "fov", fov) < 180.0:
+        raise ModelError(f"camera: fov is {fov}; it must lie between 0 and 180 degrees")
+    require_flags("camera", static=static)
+    aspect, margin, fov = float(aspect), float(margin), float(fov)
     points = visible_points(model, check_poses(model, poses), markers, static=static)
     return _seeing(points, azimuth, elevation, fov, aspect, margin)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model, MujocoOptions
 from sim.simulation.options import contact_of_file
 
@@ -35,6 +36,7 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
         >>> settings["dt"], settings["integrator"], settings["contact"].friction
         (0.01, 'rk4', 'pyramid')
     """
+    require_type("mujoco_settings: model", model, Model, "a sim.Model")
     stated = {(part.timestep, part.mujoco): part.name for part in model.parts if part.mujoco is not None}
     if not stated:
         raise ModelError("mujoco_settings: no part of the model is from an MJCF file; set dt and options explicitly")

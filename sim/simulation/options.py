@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, require_flags
+from sim.model.checks import UNREADABLE, is_whole, items_of, number, require_flags
 from sim.model.model import Model, MujocoOptions
 from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -95,7 +95,7 @@ class ContactMethod:
                 if not is_whole(value, least):
                     raise ModelError(f"{where}: {name} is {value!r}; it must be a whole number of at least {least}")
             elif name in CHOICES:
-                if value not in CHOICES[name]:
+                if not (isinstance(value, str) and value in CHOICES[name]):
                     choices = " or ".join(map(repr, CHOICES[name]))
                     raise ModelError(f"{where}: {name} is {value!r}; it must be {choices}")
             else:
@@ -378,8 +378,8 @@ _DEFAULT = HardContact()
 def checked_state_limit(where: str, state_limit: Sequence[float]) -> tuple[float, float]:
     """Return the limits of coordinates and velocities; raise ModelError unless they are two positive numbers."""
     try:
-        largest_q, largest_qd = map(float, state_limit)
-    except (TypeError, ValueError):
+        largest_q, largest_qd = map(float, items_of("state_limit", state_limit, "two numbers"))
+    except UNREADABLE:
         largest_q = largest_qd = -1.0
     if not (largest_q > 0.0 and largest_qd > 0.0):
         raise ModelError(

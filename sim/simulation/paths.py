@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sim.dynamics.arguments import require_coordinates
 from sim.dynamics.kinematics import difference
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole
+from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
 
@@ -49,6 +49,7 @@ def velocities_along(simulator: Simulator, path: Path, steps: int | None = None)
         >>> heights.shape, bool(np.isclose(trajectory.q.numpy()[-1, 0, 0], 0.1 * np.sin(1.5)))
         ((50, 1), True)
     """
+    require_type("velocities_along: simulator", simulator, Simulator, "a sim.Simulator")
     model = simulator.model
     columns = kinematic_coordinates(model)
     if callable(path):

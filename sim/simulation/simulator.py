@@ -98,7 +98,8 @@ class Simulator:
         integrator: str | None = None,
         state_limit: Sequence[float] = STATE_LIMIT,
     ):
-        require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
+        if parameters is not None:
+            require_type("Simulator: parameters", parameters, Mapping, "a dictionary, from names to values")
         require_flags("Simulator", check_finite=check_finite)
         settings = checked_settings(
             model, dt, num_worlds, device, contact, integrator, threads, contact_sensors, state_limit

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics, tendon_lengths
 from sim.errors import ModelError
-from sim.model.checks import names_in
+from sim.model.checks import UNREADABLE, names_in, require_type
 from sim.model.parameters import number_of_dims
 from sim.model.tendons import Tendons
 from sim.simulation.simulator import Simulator
@@ -50,6 +50,8 @@ def attach(simulator: Simulator, state: State, names: str | Sequence[str], world
         >>> simulator.parameters["anchor_active"].tolist()
         [[0.0], [1.0]]
     """
+    require_type("attach: simulator", simulator, Simulator, "a sim.Simulator")
+    require_type("attach: state", state, State, "a sim.State")
     model, q = simulator.model, state.q.numpy().astype(np.float64)
     anchors, couplings, ties = _found(simulator, "attach", names)
     values = _switched(simulator, (anchors, couplings, ties), worlds, 1.0)
@@ -114,6 +116,7 @@ def detach(simulator: Simulator, names: str | Sequence[str], worlds: npt.ArrayLi
         >>> simulator.parameters["anchor_active"].tolist()
         [[0.0]]
     """
+    require_type("detach: simulator", simulator, Simulator, "a sim.Simulator")
     values = _switched(simulator, _found(simulator, "detach", names), worlds, 0.0)
     del values["chosen"]
     simulator.parameters.update(values)
@@ -153,7 +156,7 @@ def _switched(
     chosen = np.zeros(simulator.num_worlds, dtype=bool)
     try:
         chosen[... if worlds is None else np.asarray(worlds)] = True
-    except IndexError as error:
+    except (IndexError, *UNREADABLE) as error:
         raise ModelError(f"worlds: {error}") from None
     values: dict[str, Any] = {"chosen": chosen}
     for name, of_kind in zip(SWITCHES, rows, strict=True):

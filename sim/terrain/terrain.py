@@ -11,7 +11,7 @@ from sim.errors import ModelError
 from sim.model.builder import WorldBuilder
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.checks import is_positive, is_whole
+from sim.model.checks import is_positive, is_whole, items_of, number
 from sim.model.spec_checks import MOST_HEIGHTS
 from sim.terrain.tile import Kind, Tile
 
@@ -149,6 +149,7 @@ def generate(
         ((5, 4, 3), [16.0, -12.0, 1.2])
     """
     _check(kinds, levels, size, spacing, border, seed)
+    size, spacing, border = float(size), float(spacing), float(border)
     cells, rim = round(size / spacing), int(np.ceil(border / spacing - 1e-9))
     heights = np.zeros((len(kinds) * cells + 1 + 2 * rim, levels * cells + 1 + 2 * rim))
     boxes, origins = [np.zeros((0, 6))], np.zeros((levels, len(kinds), 3))
@@ -169,7 +170,7 @@ def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, bord
     """Raise ModelError for numbers that no terrain can be made of."""
     if hasattr(kinds, "tile"):
         raise ModelError("generate: kinds must be a list; put brackets around the single kind")
-    if len(kinds) == 0:
+    if not items_of("generate: kinds", kinds, "a list of kinds, such as [sim.terrain.Stairs()]"):
         raise ModelError("generate: kinds is empty; give at least one, such as sim.terrain.Stairs()")
     for kind in kinds:
         if isinstance(kind, type):
@@ -182,11 +183,14 @@ def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, bord
         raise ModelError(f"generate: levels is {levels!r}; it must be a positive integer")
     if not is_whole(seed, 0):
         raise ModelError(f"generate: seed is {seed!r}; it must be a non-negative integer")
-    if not (is_positive(size) and is_positive(spacing)) or abs(size / spacing - round(size / spacing)) > 1e-6:
+    if not (is_positive(size) and is_positive(spacing)):
         raise ModelError(f"generate: size {size!r} must be a positive multiple of the spacing {spacing!r}")
-    if round(size / spacing) < 4:
+    cells = float(size) / float(spacing)
+    if abs(cells - round(cells)) > 1e-6:
+        raise ModelError(f"generate: size {size!r} must be a positive multiple of the spacing {spacing!r}")
+    if round(cells) < 4:
         raise ModelError(f"generate: a tile of {size!r} m has fewer than 4 cells of {spacing!r} m per side")
-    if not (border == 0.0 or is_positive(border)):
+    if not 0.0 <= number("generate", "border", border) < np.inf:
         raise ModelError(f"generate: border is {border!r}; it must be zero or positive, and finite")
     heights = ((len(kinds) * size + 2.0 * border) / spacing) * ((levels * size + 2.0 * border) / spacing)
     if heights > MOST_HEIGHTS:

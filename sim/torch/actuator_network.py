@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, names_in, number, require_type
+from sim.model.checks import is_whole, items_of, names_in, number, require_type
 from sim.model.joint_types import is_scalar
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
@@ -69,7 +69,7 @@ class ActuatorNetwork(torch.nn.Module):
         super().__init__()
         require_type("ActuatorNetwork: model", model, Model, "a sim.Model")
         require_type("ActuatorNetwork: network", network, torch.nn.Module, "a torch.nn.Module")
-        ages = tuple(ages)
+        ages = tuple(items_of("ActuatorNetwork: ages", ages, "whole numbers from small to large"))
         if not ages or not all(is_whole(age, 0) for age in ages) or list(ages) != sorted(set(ages)):
             raise ModelError(f"ActuatorNetwork: ages are {ages}; they must be whole numbers from small to large")
         joints = names_in("ActuatorNetwork: joints", joints)

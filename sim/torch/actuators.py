@@ -10,7 +10,7 @@ from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import require_tensor
+from sim.torch.arrays import require_dense, require_tensor
 from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.muscles import muscle_forces, muscle_rates
@@ -64,7 +64,7 @@ def actuator_forces(
     """
     require_type("actuator_forces: simulator", simulator, Simulator, "a sim.Simulator")
     for name, given in (("q", q), ("qd", qd), ("control", control)):
-        require_type(f"actuator_forces: {name}", given, torch.Tensor, "a torch.Tensor")
+        require_dense(f"actuator_forces: {name}", given, 2)
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(
             f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; give all "

@@ -6,6 +6,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.checks import number
+from sim.torch.arrays import require_dense
 
 
 def clip_adjoint(
@@ -38,8 +39,13 @@ def clip_adjoint(
     if not number("clip_adjoint", "limit", limit) > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
     for name, value in (("q", q), ("qd", qd), ("act", act)):
-        if value is not None and value.dim() != 2:
-            raise ModelError(f"clip_adjoint: {name} has shape {tuple(value.shape)}; expected [num_worlds, n]")
+        if name == "act" and value is None:
+            continue
+        require_dense(f"clip_adjoint: {name}", value, 2)
+        if value is None or value.dim() != 2:
+            raise ModelError(
+                f"clip_adjoint: {name} has shape {tuple(getattr(value, 'shape', ()))}; expected [num_worlds, n]"
+            )
     return _ClipAdjoint.apply(limit, q, qd) if act is None else _ClipAdjoint.apply(limit, q, qd, act)
 
 

@@ -100,10 +100,28 @@ def stream_key(device: torch.device) -> int:
     return 0 if device.type == "cpu" else int(torch.cuda.current_stream(device).cuda_stream)
 
 
-def require_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
-    """Raise ModelError, naming it, for anything but a tensor of this shape; a broadcast tensor would be wrong."""
+def require_dense(name: str, value: object, dimensions: int = 0) -> None:
+    """Raise ModelError, naming it, unless an argument is a tensor with its numbers in memory.
+
+    Args:
+        name: name of the argument in messages.
+        value: the argument.
+        dimensions: minimum number of dimensions.
+    """
     if not isinstance(value, torch.Tensor):
         raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+    if value.is_nested or value.layout != torch.strided or value.is_quantized or value.is_meta:
+        kind = "nested" if value.is_nested else "quantized" if value.is_quantized else "on the device meta"
+        kind = kind if value.layout == torch.strided else f"sparse ({value.layout})"
+        raise ModelError(f"{name} is {kind}; give a dense tensor, such as that of to_dense()")
+    if value.dim() < dimensions:
+        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected at least {dimensions} dimensions")
+
+
+def require_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
+    """Raise ModelError, naming it, for anything but a tensor of this shape; a broadcast tensor would be wrong."""
+    require_dense(name, value)
+    assert isinstance(value, torch.Tensor)
     if value.shape != shape:
         raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
     if dtype is not None and value.dtype != dtype:

@@ -9,7 +9,7 @@ from sim.model.checks import is_whole, require_flags, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.engine.first_state import require_zero_or_one
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
+from sim.torch.arrays import TORCH_DTYPES, require_dense, torch_device, warp_device
 from sim.torch.current_parameters import given_parameter
 from sim.torch.modes import not_compiled
 from sim.torch.recorded_rollout import Settings, broken_states, last_low_words, record
@@ -211,6 +211,9 @@ def _number_of_steps(
     simulator: Simulator, driven: Mapping[str, torch.Tensor | None], steps: int | None, hold: int
 ) -> int | None:
     """Return the number of steps: checked against the inputs, or as given; None if all are missing."""
+    for name, value in driven.items():
+        if value is not None:
+            require_dense(name, value, 1)
     lengths = [(name, len(value)) for name, value in driven.items() if value is not None]
     for name, count in lengths[1:]:
         if steps is None and count != lengths[0][1]:
@@ -407,5 +410,4 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
 
 
 def _require_tensor(name: str, value: object) -> None:
-    if not isinstance(value, torch.Tensor):
-        raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+    require_dense(name, value)

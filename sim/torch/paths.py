@@ -7,7 +7,7 @@ import torch
 from sim.model.checks import require_type
 from sim.simulation.paths import kinematic_coordinates, path_shape
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES, require_tensor, torch_device
+from sim.torch.arrays import TORCH_DTYPES, require_dense, require_tensor, torch_device
 from sim.torch.robot.robot import Robot
 
 _robots: "WeakKeyDictionary[Simulator, Robot]" = WeakKeyDictionary()
@@ -48,7 +48,7 @@ def velocities_along(simulator: Simulator, path: torch.Tensor) -> torch.Tensor:
     robot = _robots.get(simulator)
     if robot is None:
         robot = _robots[simulator] = Robot(model, device=simulator.device)
-    require_type("velocities_along: path", path, torch.Tensor, "a torch.Tensor")
+    require_dense("velocities_along: path", path)
     require_tensor("velocities_along: path", path, tuple(path.shape), TORCH_DTYPES[model.dtype])
     home = torch.as_tensor(model.q0, dtype=path.dtype, device=torch_device(simulator.device))
     rows = path.reshape(path_shape(model, tuple(path.shape), simulator.num_worlds))

@@ -6,9 +6,12 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import as_numbers, require_type
 from sim.rays.patterns import pixel_pattern
 from sim.rays.targets import RayTargets
+from sim.torch.arrays import require_dense
 from sim.torch.modes import in_own_precision
+from sim.torch.robot.arguments import one_number
 from sim.torch.robot.robot import Robot
 
 EVERYTHING = RayTargets()
@@ -20,6 +23,10 @@ def pattern(name: str, value: npt.ArrayLike, size: int, like: torch.Tensor) -> t
     Raises:
         ModelError: for a wrong shape.
     """
+    if isinstance(value, torch.Tensor):
+        require_dense(name, value)
+    else:
+        value = as_numbers(name, value)
     result = torch.as_tensor(value, dtype=like.dtype, device=like.device)
     if result.dim() < 2 or result.shape[-1] != size:
         raise ModelError(f"{name} have shape {tuple(result.shape)}; expected (..., rays, {size})")
@@ -62,6 +69,8 @@ def height_scan(
         >>> sim.torch.height_scan(robot, robot.initial_coordinates(), "ball", [[0, 0], [1, 0]], others)
         tensor([-0.5000, -0.5000])
     """
+    require_type("height_scan: robot", robot, Robot, "a sim.torch.Robot")
+    above = one_number("above", above)
     pose = robot.forward_kinematics_matrix(q, frame)
     heading = torch.atan2(pose[..., 1, 0], pose[..., 0, 0])[..., None]
     x, y = pattern("height_scan: points", points, 2, pose).unbind(dim=-1)
@@ -108,6 +117,7 @@ def lidar(
         >>> sim.torch.lidar(robot, robot.initial_coordinates(), "ball", down, sim.RayTargets(exclude=["ball"]))
         (tensor([1., 1., 1., 1.]), tensor([0, 0, 0, 0]))
     """
+    require_type("lidar: robot", robot, Robot, "a sim.torch.Robot")
     pose = robot.forward_kinematics_matrix(q, frame)
     local = pattern("lidar: directions", directions, 3, pose)
     along = local @ pose[..., :3, :3].mT

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sim.model.checks import require_flags
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
@@ -19,6 +20,7 @@ class Series:
 
     def __init__(self, model: Model, massless_bodies: bool):
         """Find the series of a model; with ``massless_bodies`` there are none."""
+        require_flags("write_usd", massless_bodies=massless_bodies)
         self._model = model
         self.body = np.arange(model.num_links)
         for link, carried in ({} if massless_bodies else _next_links(model)).items():

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole, number, require_path, require_type
+from sim.model.checks import MOST_ITEMS, is_positive, is_whole, number, require_path, require_type
 from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
@@ -161,8 +161,8 @@ class UsdRecorder:
         markers: Sequence[Marker] = (), camera: Camera | None = None, force_scale: float | None = None,
     ):  # fmt: skip
         _check_fps(fps)
-        if not is_whole(num_worlds, 1):
-            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a positive integer")
+        if not (is_whole(num_worlds, 1) and num_worlds <= MOST_ITEMS):
+            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number from 1 to {MOST_ITEMS}")
         if force_scale is not None:
             number("UsdRecorder", "force_scale", force_scale)
         self._target = check_target(path, SUFFIXES)

@@ -1,5 +1,7 @@
 """Logs: what is read, what is refused, and what filters, derivatives and alignment do."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import sim
 from scenes import box
 from sim.identify import Log, align, read_csv, read_frame, read_npz, read_rosbag
 from sim.identify.logs.alignment import delay
-from tests.errors import raises_naming, refuses
+from tests.errors import quietly, raises_naming, refuses
 from tests.identify.bags import write_bag
 
 RATE = 500.0
@@ -316,6 +318,55 @@ def test_files_that_are_not_of_arrays_by_name(moving, tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(sim.ImportFileError, match=rf"{name}: can't be read"):
             read_npz(tmp_path / name, moving)
+
+
+def test_a_small_file_with_a_huge_array_is_refused(moving, tmp_path):
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("q.npy", "w", force_zip64=True) as entry:
+        for _ in range(15):
+            entry.write(bytes(10_000_000))
+    refuses(lambda: read_npz(path, moving), "bomb.npz", "'q.npy'", "numpy.savez", error=sim.ImportFileError)
+
+
+def test_damaged_logs(moving, tmp_path):
+    """Each is read, or refused by an error that names the file."""
+    rng = np.random.default_rng(0)
+    time, q, *_ = motion(moving, 0.1)
+    np.savez_compressed(tmp_path / "log.npz", time=time, q=q)
+    np.savez(tmp_path / "plain.npz", time=time, q=q)
+    write_csv(tmp_path / "log.csv", table(moving))
+    rows = [(0.01 * k, [f"joint{j}" for j in range(3)], q[k], [], []) for k in range(5)]
+    write_bag(tmp_path / "bag", rows)
+    readers = {"log.npz": read_npz, "plain.npz": read_npz, "log.csv": read_csv, "bag": read_rosbag}
+    outcomes = set()
+    for name, read in readers.items():
+        path = tmp_path / name
+        files = [path] if path.is_file() else sorted(each for each in path.iterdir() if each.is_file())
+        for file in files:
+            whole = file.read_bytes()
+            for _ in range(60):
+                wrong = bytearray(whole)
+                for at in rng.integers(len(wrong), size=rng.integers(1, 9)):
+                    wrong[at] = rng.integers(256)
+                file.write_bytes(wrong[: rng.integers(len(wrong) // 2, len(wrong) + 1)])
+                try:
+                    quietly(read, path, moving)
+                    outcomes.add((name, "read"))
+                except sim.ImportFileError as error:
+                    outcomes.add((name, "refused" if name in str(error) else "refused without the file's name"))
+            file.write_bytes(whole)
+        read(path, moving)
+    assert {(name, "refused") for name in readers} <= outcomes
+    assert not {(name, "refused without the file's name") for name in readers} & outcomes
+
+
+def test_a_joint_named_twice_in_a_message(tmp_path):
+    builder = sim.ModelBuilder()
+    builder.add_link("lid", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("hinge", "revolute", child="lid", axis=(0, 1, 0))
+    write_bag(tmp_path / "bag", [(0.0, ["hinge", "hinge"], [0.1, 0.2], [], [])])
+    with raises_naming("bag", "message 0", "'hinge'", "twice", error=sim.ImportFileError):
+        read_rosbag(tmp_path / "bag", builder.finalize("float64"))
 
 
 def test_derivatives(moving):

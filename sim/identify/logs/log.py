@@ -11,7 +11,7 @@ import scipy.signal
 from sim.dynamics.kinematics import difference, integrate
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.model.checks import as_numbers, is_positive, is_whole, names_in, number, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, items_of, names_in, number, require_type
 from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
@@ -107,7 +107,7 @@ class Log:
     def require(self, *names: str) -> None:
         """Raise ModelError if a channel is missing, or unknown."""
         for name in names:
-            if name not in CHANNELS:
+            if not isinstance(name, str) or name not in CHANNELS:
                 raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
             if getattr(self, name) is None:
                 hint = "call differentiated() first" if name in ("qd", "qdd") else "it must be measured"
@@ -390,8 +390,7 @@ class Log:
 
 def listed_logs(logs: Log | Iterable[Log]) -> list[Log]:
     """Return one log or several as a list. Raises ModelError for none, and for anything else."""
-    require_type("logs", logs, (Iterable, Log), "a sim.identify.Log, or a list of them")
-    listed = [logs] if isinstance(logs, Log) else list(logs)
+    listed = [logs] if isinstance(logs, Log) else items_of("logs", logs, "a sim.identify.Log, or a list of them")
     if not listed:
         raise ModelError("logs is empty; give at least one log")
     for each in listed:

@@ -19,6 +19,9 @@ from sim.model.model import Model
 Columns = str | Sequence[str] | Mapping[str, str]
 DEFAULT: dict[str, Columns] = {"q": "q_{joint}", "qd": "qd_{joint}", "tau": "tau_{joint}", "control": "u_{joint}"}
 JOINT_STATE = "sensor_msgs/msg/JointState"
+# Arrays of measurements are compressed by less; a small file that holds a huge array isn't a log.
+MOST_COMPRESSED, LARGE = 200, 100_000_000
+LARGEST_BAG = 4_000_000_000  # bytes of messages
 
 
 def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
@@ -63,7 +66,7 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
             file.seek(0)
             header = start.splitlines()[0] if start.splitlines() else ""
             rows = list(csv.reader(file, delimiter=max(",;\t", key=header.count)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, MemoryError) as error:
         raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
     if not rows:
         raise ImportFileError(path, "the file is empty")
@@ -115,6 +118,7 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
     """
     _require(path, model)
     _require_channels(names)
+    _refuse_bomb(path)
     try:
         with open(path, "rb") as stream:  # numpy leaves it open if the file is malformed
             file = np.load(stream, allow_pickle=False)
@@ -131,8 +135,8 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
             arrays = {channel: file[name] for channel, name in wanted.items()}
     except ImportFileError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ImportFileError(path, f"can't be read: {error}") from None
+    except Exception as error:  # NumPy's reader raises errors of many types for a damaged file
+        raise ImportFileError(path, f"can't be read: {error or type(error).__name__}") from None
     for channel, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise ImportFileError(path, f"array '{wanted[channel]}' has dtype {array.dtype}; expected real numbers")
@@ -225,7 +229,7 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
     """
     _require(path, model)
     try:
-        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
         raise ModelError("reading a bag needs the package rosbags: pip install 'backswing[rosbag]'") from None
@@ -240,9 +244,16 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
             for each in found:
                 if each.msgtype != JOINT_STATE:
                     raise ImportFileError(path, f"topic '{topic}' is of type {each.msgtype}; expected {JOINT_STATE}")
-            messages = [bag.deserialize(raw, each.msgtype) for each, _, raw in bag.messages(connections=found)]
-    except (AnyReaderError, OSError) as error:
-        raise ImportFileError(path, f"can't be read: {error}") from None
+            messages, size = [], 0
+            for each, _, raw in bag.messages(connections=found):
+                size += len(raw)
+                if size > LARGEST_BAG:
+                    raise ImportFileError(path, f"has more than {LARGEST_BAG / 1e9:g} GB of messages; split it")
+                messages.append(bag.deserialize(raw, each.msgtype))
+    except ImportFileError:
+        raise
+    except Exception as error:  # the reader raises errors of many types for a damaged bag
+        raise ImportFileError(path, f"can't be read: {error or type(error).__name__}") from None
     return _of_messages(path, model, messages)
 
 
@@ -254,6 +265,9 @@ def _of_messages(path: Any, model: Model, messages: list[Any]) -> Log:
     for channel, attribute in (("q", "position"), ("qd", "velocity"), ("tau", "effort")):
         found = np.full((len(messages), model.nv), np.nan)
         for row, message in enumerate(messages):
+            if len(set(message.name)) < len(message.name):
+                twice = next(name for name in message.name if message.name.count(name) > 1)
+                raise ImportFileError(path, f"names joint '{twice}' twice; rename one", f"message {row}")
             values = getattr(message, attribute)
             if len(values) not in (0, len(message.name)):
                 problem = f"{attribute} has {len(values)} values for {len(message.name)} joints"
@@ -355,6 +369,21 @@ def _with_followers(log: Log) -> Log:
 def _require(path: object, model: object) -> None:
     require_path(path)
     require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
+
+
+def _refuse_bomb(path: str | os.PathLike[str]) -> None:
+    """Raise ImportFileError for a zip file with a large array that is compressed more than measurements can be."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            entries = file.infolist()
+    except Exception:  # NumPy's message tells what is wrong
+        return
+    for entry in entries:
+        if entry.file_size > max(LARGE, MOST_COMPRESSED * entry.compress_size):
+            raise ImportFileError(
+                path, f"array '{entry.filename}' of {entry.file_size / 1e9:.3g} GB is compressed to "
+                f"{entry.compress_size / 1e6:.3g} MB, as in malicious files; write it with numpy.savez",
+            )  # fmt: skip
 
 
 def _require_channels(given: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from sim.identify.trajectories.sensitivity import Motion, Simulators
 from sim.identify.trajectories.shooting import FIRST_GAP, GAP, Shooting
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
-from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, require_flags, require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod
 from sim.torch.modes import with_gradients
@@ -237,6 +237,7 @@ def fit_trajectories(
         )
     if not is_whole(max_evaluations, 1):
         raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
+    require_flags("fit_trajectories", known_start=known_start)
     if known_start and (segment is not None or start is not None):
         raise ModelError("known_start applies to whole logs with exact starts; remove it, or segment and start")
     logs = listed_logs(logs)

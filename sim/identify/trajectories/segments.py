@@ -181,6 +181,7 @@ def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float
     """Return the number of steps between rows, and the time between them."""
     if not is_positive(dt):
         raise ModelError(f"dt is {dt!r} s; it must be positive")
+    dt = float(dt)
     for log in logs:
         if log.model is not model and (log.model.nq, log.model.nv) != (model.nq, model.nv):
             raise ModelError(f"{log.source}: it belongs to another model, with {log.model.nv} degrees of freedom")

@@ -117,7 +117,8 @@ class Unknowns:
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
         require_type("model", model, Model, "a sim.Model; for a robot give robot.model")
-        given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(names_in("unknowns", wanted))
+        named = names_in("unknowns", wanted)
+        given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(named)
         if not given:
             raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
         self.model = model

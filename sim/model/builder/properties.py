@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type, two_numbers
+from sim.model.checks import (
+    as_numbers,
+    is_whole,
+    number,
+    require_choice,
+    require_flags,
+    require_names,
+    require_type,
+    two_numbers,
+)
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import LEAST_INTEGER, finite, finite_and_not_negative
 from sim.model.specs import DYNAMICS_CODES, FRICTION_RULES
@@ -94,9 +103,7 @@ class Surface:
             if not 0.0 <= self.restitution <= 1.0:
                 raise ModelError(f"{where}: restitution is {self.restitution}; it must lie between 0 and 1")
         _set_compliance(self, where, "contact")
-        if self.friction_rule not in FRICTION_RULES:
-            known = " or ".join(map(repr, FRICTION_RULES))
-            raise ModelError(f"{where}: friction_rule is {self.friction_rule!r}; it must be {known}")
+        require_choice(f"{where}: friction_rule", self.friction_rule, FRICTION_RULES)
         require_type(f"{where}: softness", self.softness, Softness, "a sim.Softness")
         for label in ("priority", "group", "mask"):
             value = getattr(self, label)
@@ -225,7 +232,7 @@ class Spring:
             finite_and_not_negative(where, label, values[0])
             object.__setattr__(self, label, float(given) if np.ndim(given) == 0 else tuple(values.tolist()))
         if self.rest is not None:
-            one = np.ndim(self.rest) == 0
+            one = as_numbers(f"{where}: rest", self.rest).ndim == 0
             lower, upper = (number(where, "rest", self.rest),) * 2 if one else two_numbers(where, "rest", self.rest)
             if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
                 raise ModelError(f"{where}: rest is {self.rest}; it must be a finite number, or two in ascending order")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole
+from sim.model.checks import is_positive, is_whole, require_callable
 from sim.optimise.methods.search import (
+    MOST_UNKNOWNS,
     finished,
     first_guesses,
     nothing_finite,
@@ -69,12 +70,17 @@ def cmaes(
             import cma
     except ImportError:
         raise ModelError("cmaes needs the package cma: pip install 'backswing[cma]'") from None
+    require_callable("cmaes: watch", watch, optional=True)
     require_counts(iterations=iterations)
     require_numbers(goal=goal)
     if not is_positive(spread):
         raise ModelError(f"spread is {spread!r}; it must be finite and positive")
-    if not (population is None or is_whole(population, 2)):
-        raise ModelError(f"population is {population!r}; it must be a whole number of at least 2")
+    spread = float(spread)
+    if not (population is None or (is_whole(population, 2) and population * problem.size <= MOST_UNKNOWNS)):
+        raise ModelError(
+            f"population is {population!r}; it must be a whole number of at least 2, and of at most {MOST_UNKNOWNS} "
+            "unknowns together"
+        )
     begun = time.perf_counter()
     (first,) = first_guesses(problem, guess, 1, 0.0, seed)
     scale = problem.parametrisation.scale(problem.space)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import require_callable, require_type
 from sim.optimise.costs import Cost, LeastSquares
 from sim.optimise.methods.search import (
     finished,
@@ -149,6 +150,11 @@ def gradient(
         >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
         True
     """
+    require_callable("gradient: watch", watch, optional=True)
+    require_callable("gradient: save", save, optional=True)
+    require_callable("gradient: score", score, optional=True)
+    if resume is not None:
+        require_type("gradient: resume", resume, Mapping, "the last argument of save")
     require_counts(iterations=iterations, joining=joining, patience=patience)
     require_numbers(goal=goal, tolerance=tolerance)
     begun = time.perf_counter()

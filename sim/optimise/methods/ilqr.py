@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.model.checks import require_callable, require_type
 from sim.optimise.methods.box_qp import solve_box_qp
 from sim.optimise.methods.dynamics import Dynamics, Law, Start, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
@@ -90,8 +90,10 @@ def ilqr(
         >>> found.gains.shape, bool(np.abs(found.controls).max() <= 60.0)
         ((20, 1, 2), True)
     """
+    require_callable("ilqr: watch", watch, optional=True)
     require_counts(iterations=iterations)
     require_numbers(goal=goal, tolerance=tolerance)
+    tolerance = float(tolerance)
     require_stages(problem, "ilqr")
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)

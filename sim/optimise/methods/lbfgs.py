@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from sim.model.checks import require_callable
 from sim.optimise.methods.search import (
     finished,
     first_guesses,
@@ -72,6 +73,7 @@ def lbfgs(
         >>> found.unknowns.shape, bool(abs(found.q[-1, 0] - 1.0) < 0.05)
         ((4,), True)
     """
+    require_callable("lbfgs: watch", watch, optional=True)
     require_counts(iterations=iterations)
     require_numbers(goal=goal, tolerance=tolerance)
     begun = time.perf_counter()

@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, require_type
+from sim.model.checks import is_whole, number, require_flags, require_type
 from sim.optimise.costs import Cost
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
@@ -22,6 +22,8 @@ IN_PYTORCH = (
 )
 
 NO_PROGRESS = ("no further improvement", "no step improves the cost")
+
+MOST_UNKNOWNS = 100_000_000  # of all starts together
 
 
 def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int, more: int = 0) -> np.ndarray:
@@ -42,6 +44,11 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
     require_type("problem", problem, Problem, "a sim.optimise.Problem")
     if not is_whole(starts, 1):
         raise ModelError(f"starts is {starts!r}; it must be a whole number of at least 1")
+    if (starts + more) * problem.size > MOST_UNKNOWNS:
+        raise ModelError(
+            f"{starts} starts, and {more} that join, of {problem.size} unknowns each; at most {MOST_UNKNOWNS} unknowns "
+            "are supported"
+        )
     if not 0.0 <= number("first guesses", "spread", spread) < np.inf:
         raise ModelError(f"spread is {spread!r}; it must be finite and not negative")
     if not is_whole(seed, 0):
@@ -180,6 +187,7 @@ def no_gradient(costs: Sequence[Cost], method: str) -> ModelError:
 @contextmanager
 def progress_bar(method: str, iterations: int, done: int, shown: bool) -> Iterator[tqdm]:
     """Yield a progress bar of iterations, complete at its end."""
+    require_flags(method, progress=shown)
     with tqdm(total=iterations, initial=done, desc=method, unit="iteration", disable=not shown) as bar:
         bar.set_postfix_str("compiling kernels, unless they are cached")
         yield bar

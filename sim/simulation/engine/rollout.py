@@ -24,6 +24,8 @@ from warp_kernels.records import StateArrays, state_arrays
 # Packages whose functions are skipped to find the caller that a warning is for.
 NOT_CALLERS = ("sim", "torch")
 
+LONGEST_INTERVAL = 2**31 - 1  # steps; kernels count in 32 bits
+
 
 @serialized
 def run_steps(
@@ -66,7 +68,7 @@ def run_steps(
         raise ModelError(
             f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
         )
-    length = int(steps), int(checkpoint_interval)
+    length = int(steps), min(int(checkpoint_interval), LONGEST_INTERVAL)
     return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd, active)
 
 

@@ -14,6 +14,8 @@ from sim.simulation.options import ContactMethod, ModelContact, MujocoContact, c
 from sim.simulation.stepping.integrators import require_integrator
 from sim.simulation.stepping.sensors import chosen_sensors
 
+LONGEST_STEP = 1e6  # [s]; squares of longer ones overflow single precision soon
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -67,8 +69,8 @@ def checked_settings(
     contact = ModelContact() if contact is None else contact
     require_type("Simulator: model", model, Model, "a sim.Model")
     require_type("Simulator: contact", contact, ContactMethod, "a sim.ContactMethod, such as sim.HardContact()")
-    if not is_positive(dt):
-        raise ModelError(f"Simulator: dt is {dt!r}; it must be a positive number of seconds")
+    if not is_positive(dt) or not dt <= LONGEST_STEP:
+        raise ModelError(f"Simulator: dt is {dt!r}; it must be a positive number of seconds, at most {LONGEST_STEP:g}")
     for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
         if not is_whole(number, 1):
             raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")

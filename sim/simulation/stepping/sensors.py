@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.arrays.allocation import fill, integer_array
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, items_of
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
@@ -45,8 +45,8 @@ def chosen_sensors(model: Model, given: str | Iterable[str | int]) -> tuple[int 
     Raises:
         ModelError: for an unknown sensor, and for one that is given twice.
     """
-    require_type("Simulator: contact_sensors", given, Iterable, "a list of geometries and sensors")
-    listed = [given] if isinstance(given, str) else list(given)
+    expected = "a list of geometries and sensors"
+    listed = [given] if isinstance(given, str) else items_of("Simulator: contact_sensors", given, expected)
     chosen = tuple(chosen_sensor(model, each) for each in listed)
     if len(set(chosen)) < len(chosen):
         raise ModelError(f"Simulator: contact_sensors {listed} name a geometry or sensor twice")

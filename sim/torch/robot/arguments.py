@@ -10,6 +10,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.checks import require_flags, require_type
 from sim.model.model import Model
+from sim.torch.arrays import require_dense
 from sim.torch.modes import not_compiled
 
 
@@ -50,8 +51,7 @@ class Arguments:
             raise ModelError(f"batch shapes don't fit each other: {listed}") from None
 
     def _batch_shape(self, name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Size:
-        if not isinstance(value, torch.Tensor):
-            raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+        require_dense(name, value)
         inner = self.inner[name]
         split = value.dim() - len(inner)
         if split < 0 or not _fits(value.shape[split:], inner):
@@ -140,9 +140,11 @@ def one_number(name: str, value: object) -> float:
             raise ModelError(f"{name} requires a gradient, but a call takes it as a constant; use {name}.detach()")
         if torch._C._functorch.is_functorch_wrapped_tensor(value):
             raise ModelError(f"{name} is batched by torch.func.vmap; it must be one number for all")
+    if isinstance(value, torch.Tensor):
+        require_dense(name, value)
     if isinstance(value, torch.Tensor | np.ndarray) and math.prod(value.shape) == 1:
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+    if isinstance(value, bool | np.void) or not isinstance(value, Real) or math.isnan(value):
         found = f"has shape {tuple(value.shape)}" if isinstance(value, torch.Tensor | np.ndarray) else f"is {value!r}"
         raise ModelError(f"{name} {found}; expected one number")
     return float(value)

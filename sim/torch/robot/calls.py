@@ -82,7 +82,11 @@ class RobotCalls:
         engine = self.engines.get((like.device, like.dtype))
         try:
             signature = self.signatures.get((engine, method, *tensor_signature(tensors)))
-        except (AttributeError, TypeError):  # the latter for Warp arrays, whose devices have no torch index
+        except (
+            AttributeError,
+            TypeError,
+            RuntimeError,
+        ):  # the second for Warp arrays, whose devices have no torch index
             self._arguments.batch(inputs, like)  # raises for anything but a tensor
             raise
         if engine is None or signature is None:

@@ -37,7 +37,7 @@ from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
 from sim.importers.formats import format_of
 from sim.importers.load import load
-from sim.model.checks import names_in
+from sim.model.checks import names_in, require_type
 from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
@@ -128,7 +128,7 @@ class Robot(RobotModule):
             default = torch.get_default_dtype()
         if not model.num_links:
             raise ModelError(f"Robot: {'the model' if path is None else path} has no link")
-        super().__init__(model, path, dtype or default, device)
+        super().__init__(model, path, default if dtype is None else dtype, device)
         self._calls = RobotCalls(model)
 
     # ---- kinematics --------------------------------------------------------------------------------------------
@@ -242,6 +242,7 @@ class Robot(RobotModule):
         rays, farthest = origin.shape[-2], one_number("max_distance", max_distance)
         poses = torch.cat(self.forward_kinematics(q), dim=-1)
         inputs = {"link_pose": poses, "origin": origin, "direction": direction}
+        require_type("cast_rays: targets", targets, RayTargets, "a sim.RayTargets")
         make = lambda: ray_operation(self.model, rays, targets, farthest)  # noqa: E731
         key = ("rays", rays, targets, farthest)
         values = geometry_values(self.model, "cast_rays", RAY_PARAMETERS, parameters, self._like)

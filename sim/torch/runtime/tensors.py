@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch._utils import _flatten_dense_tensors
 
+from sim.errors import ModelError
+
 LARGE = 4 * 2**20
 # From 1 MB on, the system's time matters; just below 32 MB is the largest block that moves glibc's limits.
 SETTLED, LARGEST_BLOCK = 2**20, 2**25 - 2**16
@@ -28,7 +30,11 @@ SETTLED, LARGEST_BLOCK = 2**20, 2**25 - 2**16
 
 def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """Return an uninitialised tensor of the dtype and on the device of another."""
-    tensor = like.new_empty(shape)
+    try:
+        tensor = like.new_empty(shape)
+    except RuntimeError as error:
+        size = math.prod(shape) * like.element_size()
+        raise ModelError(f"no memory for a result of shape {tuple(shape)}, {size / 1e9:.3g} GB: {error}") from None
     if tensor.nbytes >= SETTLED and tensor.is_cpu:
         _settle()
         if tensor.nbytes >= LARGE:

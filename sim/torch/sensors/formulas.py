@@ -13,6 +13,7 @@ from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import require_dense
 from sim.torch.current_parameters import current_parameter, parameters_of_rows
 from sim.torch.modes import in_own_precision
 from sim.torch.robot.robot import Robot
@@ -180,12 +181,12 @@ def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) 
     """
     require_type("imu: robot", robot, Robot, "a sim.torch.Robot")
     for name, given in (("q", q), ("qd", qd)):
-        require_type(f"imu: {name}", given, torch.Tensor, "a torch.Tensor")
+        require_dense(f"imu: {name}", given, 2)
     if not number("imu", "dt", dt) > 0.0:
         raise ModelError(f"imu: dt is {dt!r}; it must be positive")
     if len(q) < 2 or len(qd) != len(q):
         raise ModelError(f"imu: q has {len(q)} states and qd {len(qd)}; give the same number of both, at least two")
-    qdd = torch.diff(qd, dim=0) / dt
+    qdd = torch.diff(qd, dim=0) / float(dt)
     acceleration = robot.frame_acceleration(q[1:], qd[1:], qdd, frame, reference="local")[..., 3:]
     rotation = robot.forward_kinematics_matrix(q[1:], frame)[..., :3, :3]
     rate = robot.frame_velocity(q[1:], qd[1:], frame, reference="local")[..., :3]
