@@ -344,7 +344,7 @@ def test_damaged_logs(moving, tmp_path):
         files = [path] if path.is_file() else sorted(each for each in path.iterdir() if each.is_file())
         for file in files:
             whole = file.read_bytes()
-            for _ in range(60):
+            for _ in range(6):
                 wrong = bytearray(whole)
                 for at in rng.integers(len(wrong), size=rng.integers(1, 9)):
                     wrong[at] = rng.integers(256)
