@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import number, require_type
+from sim.model.checks import number, require_type, two_numbers
 
 ROUGHNESS = 0.5  # of a material that states none
 MOST_TEXELS = 2**26  # of a texture: 8192 x 8192
@@ -86,8 +86,7 @@ class Material:
         if self.texture is not None:
             require_type("material: texture", self.texture, Texture, "a sim.Texture")
         if self.repeat is not None:
-            values = [number("material", "repeat", value) for value in self.repeat]
-            if len(values) != 2 or not all(0.0 < abs(value) <= MOST_REPEATS for value in values):
+            if not all(0.0 < abs(value) <= MOST_REPEATS for value in two_numbers("material", "repeat", self.repeat)):
                 raise ModelError(
                     f"material: repeat is {self.repeat!r}; it must be two numbers other than zero, at most "
                     f"{MOST_REPEATS:g} per metre"
