@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.inertia import mesh_mass_properties
-from sim.model.model import Geometry, Mesh
+from sim.model.model import Geometry, HullFaces, Mesh
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.support import DISC_SIDES, MAX_CORNERS
 
@@ -57,7 +57,8 @@ class Hull:
     Attributes:
         vertices: [n, 3].
         triangles: triangles of the hull of a mesh [m, 3]; empty for primitives.
-        corners: vertices of each face, counter-clockwise seen from outside, at most MAX_CORNERS.
+        polygons: vertices of each face, counter-clockwise seen from outside.
+        corners: the same, at most MAX_CORNERS.
         normals: outward unit normal of each face [f, 3].
         edges: see :func:`hull_edges`.
         bounds: bounds of a convex mesh.
@@ -65,6 +66,7 @@ class Hull:
 
     vertices: np.ndarray
     triangles: np.ndarray
+    polygons: list[list[int]]
     corners: list[list[int]]
     normals: np.ndarray
     edges: np.ndarray
@@ -86,7 +88,8 @@ class PackedShapes:
     Attributes:
         extent: first vertex, number of vertices, first face and number of faces of each geometry.
         vertices: vertices of all shapes.
-        corners: vertices of each face, relative to the shape's first, counter-clockwise seen from outside.
+        polygons: vertices of each face, relative to the shape's first, counter-clockwise seen from outside.
+        corners: the same, at most MAX_CORNERS.
         normals: outward unit normal of each face.
         edge_extent: first edge and number of edges of each geometry.
         edges: two vertices of each edge, and one further vertex of each adjacent face, relative to the shape's first.
@@ -95,6 +98,7 @@ class PackedShapes:
 
     extent: list[tuple[int, int, int, int]] = field(default_factory=list)
     vertices: list[np.ndarray] = field(default_factory=list)
+    polygons: list[list[int]] = field(default_factory=list)
     corners: list[list[int]] = field(default_factory=list)
     normals: list[np.ndarray] = field(default_factory=list)
     edge_extent: list[tuple[int, int]] = field(default_factory=list)
@@ -123,6 +127,7 @@ class PackedShapes:
         self.extent.append((len(self.vertices), len(hull.vertices), len(self.corners), len(hull.corners)))
         self.edge_extent.append((len(self.edges), len(hull.edges)))
         self.vertices += list(hull.vertices)
+        self.polygons += hull.polygons
         self.corners += hull.corners
         self.normals += list(hull.normals)
         self.edges += hull.edges.tolist()
@@ -150,6 +155,15 @@ class PackedShapes:
         return hull
 
 
+def hull_faces_of(geometry: Geometry) -> HullFaces:
+    """Return the faces of a convex mesh: those stated for the mesh, otherwise merged from its triangles."""
+    if geometry.mesh is not None and geometry.mesh.hull_faces is not None:
+        return geometry.mesh.hull_faces
+    shapes = PackedShapes()
+    shapes.add(geometry)
+    return HullFaces(tuple(map(tuple, shapes.polygons)), np.array(shapes.normals).reshape(-1, 3))
+
+
 def _tell() -> None:
     print("computing faces and edges of convex meshes", file=sys.stderr, flush=True)
 
@@ -161,7 +175,7 @@ def _make_hull(geometry: Geometry) -> Hull:
     if geometry.mesh is not None:
         bounds, triangles = _hull_bounds(geometry.mesh, vertices, faces, normals), np.array(geometry.mesh.faces)
     corners = [_thinned(face) if len(face) > MAX_CORNERS else face for face in faces]
-    return Hull(vertices, triangles, corners, normals, hull_edges(vertices, faces), bounds)
+    return Hull(vertices, triangles, faces, corners, normals, hull_edges(vertices, faces), bounds)
 
 
 def convex_hull(vertices: np.ndarray) -> Mesh:

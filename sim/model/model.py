@@ -93,6 +93,19 @@ class StagePrim:
 
 
 @dataclass(frozen=True)
+class HullFaces:
+    """Flat faces of a convex hull.
+
+    Attributes:
+        polygons: vertices of each face, counter-clockwise seen from outside.
+        normals: outward unit normal of each face [f, 3].
+    """
+
+    polygons: tuple[tuple[int, ...], ...] = ()
+    normals: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
+
+
+@dataclass(frozen=True)
 class Mesh:
     """A triangle mesh in the frame of its geometry, in metres.
 
@@ -101,11 +114,14 @@ class Mesh:
         faces: vertex indices [nf, 3].
         uv: texture coordinates at each corner of each face [nf, 3, 2]; (0, 0) is the lower left corner of the image,
             (1, 1) the upper right one. None for a mesh without.
+        hull_faces: flat faces of a convex mesh, as MuJoCo's compiler merges its triangles, for contacts with planes
+            under MuJoCo's law; None to merge them here.
     """
 
     vertices: np.ndarray
     faces: np.ndarray
     uv: np.ndarray | None = None
+    hull_faces: HullFaces | None = None
 
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"

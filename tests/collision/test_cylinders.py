@@ -8,12 +8,14 @@ import sim
 from tests.collision.harness import INPUTS, OUTPUTS, Bench, Slots, assert_same_gradients, random_bench
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
-from warp_kernels.collision.cylinders import RIM_POINTS
+from warp_kernels.collision.cylinders import TRIANGLE
 from warp_kernels.types import CYLINDER, PLANE
 
 RADIUS, HALF = 0.1, 0.3
 DEPTH = 1e-3
 UPRIGHT_LIMIT = 1e-5
+# Those of the triangle come last.
+ALL_FEATURES = 2 * TRIANGLE + 4
 # Of the rim points that are fixed to the body.
 AXES = np.array([(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
 
@@ -133,7 +135,7 @@ def forced(bench: Bench, features: list[int]) -> Slots:
 def test_gradients_of_every_feature_match_central_differences(device):
     """Random poses, away from the axis along the normal for the points that follow the deepest side."""
     bench = random_bench((PLANE, CYLINDER), 100, seed=4, device=device)
-    slots = forced(bench, list(range(RIM_POINTS)))
+    slots = forced(bench, list(range(ALL_FEATURES)))
     plane, cylinder = (Rotation.from_quat(pose[:, 3:]).as_matrix()[:, :, 2] for pose in bench.world_poses())
     # Tangents turn fast near one normal.
     good = np.linalg.norm(np.cross(plane, cylinder), axis=1) > 0.2
@@ -175,7 +177,7 @@ def compare_gradients(bench: Bench, slots: Slots, good: np.ndarray) -> None:
 def test_every_feature_stays_finite_where_no_side_is_deepest(tilt, dtype):
     bench = cylinder_on_plane(Rotation.identity(), HALF, dtype)
     bench.values["pose"][0, :, 3] = 0.5 * tilt
-    slots = forced(bench, list(range(RIM_POINTS)))
+    slots = forced(bench, list(range(ALL_FEATURES)))
     out = bench.evaluate(slots)
     for name in OUTPUTS:
         assert np.isfinite(out[name]).all()

@@ -174,12 +174,12 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             return distance, point, normal
 
     @wp.func
-    def contact_features(
+    def within_cutoff(
         geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        cutoff: scalar,
+        cutoff: scalar, candidates: wp.vec4i,
     ):  # fmt: skip
-        """Return the features within the cutoff, -1 for the others; the index of the nearest among them, and its contact."""
-        features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff)
+        """Return the candidates within the cutoff, -1 for the others; the index of the nearest among them, and its contact."""
+        features = candidates
         nearest = wp.int32(0)
         distance = cutoff
         point = vec3()
@@ -200,7 +200,18 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
             k += 1
         return features, nearest, distance, point, normal
 
+    @wp.func
+    def contact_features(
+        geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        cutoff: scalar,
+    ):  # fmt: skip
+        """Return :func:`within_cutoff` of the features of a pair."""
+        features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff)
+        return within_cutoff(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff, features)
+
     return SimpleNamespace(
+        closed_features=closed_features,
+        within_cutoff=within_cutoff,
         contact_features=contact_features,
         closed_contact=closed_contact,
         ball_radius=ball_radius,

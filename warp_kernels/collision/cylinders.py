@@ -6,13 +6,16 @@ rim as the cylinder rolls. The feature selects the formula of a rim point, 2 * f
 smooth:
 
 - formula 0: the deepest point of the rim;
-- formulas 1 to 4: the points of the rim on the body's axes x, y, -x, -y.
+- formulas 1 to 4: the points of the rim on the body's axes x, y, -x, -y;
+- formulas 5 and 6: the points of the rim that make a triangle of equal sides with the deepest one.
 
 The nearer a cylinder is to upright, the faster the deepest point turns with its tilt. The four fixed ones stop it where
-it has come down, and the deepest one leaves their plane as the cylinder tilts, without a jump.
+it has come down, and the deepest one leaves their plane as the cylinder tilts, without a jump. Under MuJoCo's law there
+are its points, the triangle that turns with the deepest one.
 """
 
 import functools
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +25,9 @@ from warp_kernels.types import warp_types
 
 DEEPEST = 0
 FIXED = 1
+TRIANGLE = 5
 
-# Features of both rims.
+# Features of both rims, without the triangle.
 RIM_POINTS = 10
 
 # An axis with a smaller squared sine to the normal counts as upright: rounding would choose the side that is deepest, by
@@ -94,6 +98,20 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
         return features
 
     @wp.func
+    def triangle_features(local: vec3):
+        """Return the points of MuJoCo's law: the deepest of both rims, and two of the lower one."""
+        lower = lower_end(local)
+        return wp.vec4i(2 * DEEPEST + lower, 2 * DEEPEST + 1 - lower, 2 * TRIANGLE + lower, 2 * TRIANGLE + 2 + lower)
+
+    @wp.func
+    def third_turn(direction: vec3, sign: scalar):
+        """Return a direction across the axis turned about it by a third, to either side."""
+        x = direction[0]
+        y = direction[1]
+        sine = sign * scalar(wp.static(math.sqrt(0.75)))
+        return vec3(-scalar(0.5) * x - sine * y, sine * x - scalar(0.5) * y, scalar(0.0))
+
+    @wp.func
     def fixed_direction(formula: int):
         """Return axis x, y, -x or -y of the body for the formulas from ``FIXED`` on."""
         direction = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
@@ -123,8 +141,10 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
         formula = feature // 2
         end = scalar(2 * (feature - 2 * formula) - 1)
         direction = fixed_direction(formula)
-        if formula == DEEPEST:
+        if formula == DEEPEST or formula >= TRIANGLE:
             direction = deepest_direction(local_normal(pose, normal))
+        if formula >= TRIANGLE:
+            direction = third_turn(direction, scalar(2 * (formula - TRIANGLE) - 1))
         return wp.transform_point(pose, size[0] * direction + vec3(scalar(0.0), scalar(0.0), end * size[1]))
 
     return SimpleNamespace(
@@ -132,5 +152,6 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
         lowest_feature=lowest_feature,
         can_bear=can_bear,
         rim_features=rim_features,
+        triangle_features=triangle_features,
         rim_point=rim_point,
     )

@@ -29,6 +29,7 @@ from warp_kernels.collision.pairs import (
     base_family,
     ground_of,
 )
+from warp_kernels.collision.plane.mujoco import mujoco_plane_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import DONE, GENERATE, SLOP, START, slot_functions, touch_functions
@@ -49,10 +50,12 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Slots, Geometries = structs.Slots, structs.Geometries
-    PackedShapes, Triangles = structs.PackedShapes, structs.Triangles
+    PackedShapes, Triangles, MujocoPlanes = structs.PackedShapes, structs.Triangles, structs.MujocoPlanes
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar, name)
     touch = touch_functions(scalar)
+    with_planes = name in (ON_PLANE, CLOSED_FORM)
+    planes = mujoco_plane_functions(scalar) if with_planes else SimpleNamespace()
     kept = slot_functions(scalar)
     on_field = family in ROUND or family in HULLS
     # Only the functions that the family needs: Python takes half a second to read all.
@@ -69,6 +72,20 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     if on_field:
         # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
+
+    @wp.func
+    def closed_contacts(
+        geometries: Geometries, mujoco_planes: MujocoPlanes, a: int, b: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, cutoff: scalar,
+    ):  # fmt: skip
+        """Return the features of a pair with a closed form, and its nearest contact."""
+        features = closed.closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff)
+        if wp.static(with_planes):
+            if geometries.type[a] == PLANE:
+                features = planes.features_on_plane(
+                    geometries, mujoco_planes, a, b, pose_a, pose_b, size_b, cutoff, features
+                )
+        return closed.within_cutoff(geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff, features)
 
     @wp.func
     def feature_contact(
@@ -127,6 +144,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         geometries: Geometries,
         packed: PackedShapes,
         triangles: Triangles,
+        mujoco_planes: MujocoPlanes,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -221,8 +239,8 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 motion_b = frame.step_motion(link_b, velocity, dt, world)
             if wp.static(family == ON_PLANE):
                 # The plane's normal is the same at every position of the other.
-                features, nearest, distance, point, normal = closed.contact_features(
-                    geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff
+                features, nearest, distance, point, normal = closed_contacts(
+                    geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
                 )
                 gap = distance + margin - cutoff
             elif wp.static(on_field):
@@ -259,8 +277,8 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                         pose_a = touch.moved(start_a, time * motion_a, offset_a)
                         pose_b = touch.moved(start_b, time * motion_b, offset_b)
                     if wp.static(family == CLOSED_FORM):
-                        features, nearest, distance, point, normal = closed.contact_features(
-                            geometries, a, b, pose_a, size_a, pose_b, size_b, cutoff
+                        features, nearest, distance, point, normal = closed_contacts(
+                            geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
                         )
                     else:
                         features, nearest, distance, point, normal = convex.contact_features(

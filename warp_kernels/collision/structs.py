@@ -142,6 +142,27 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         box_extents: wp.array(dtype=vec3)
 
     @wp.struct
+    class MujocoPlanes:
+        """Choice of contact points on planes, see :mod:`warp_kernels.collision.plane.mujoco`.
+
+        Attributes:
+            by_mujoco: 1 if the law is MuJoCo's.
+            fan_start: start of the faces at each of ``hull_vertices`` in ``fan``, and their end; no rows unless the law is
+                MuJoCo's [vertex + 1].
+            fan: faces at the vertices.
+            polygon_start: start of the vertices of each face in ``polygon``, and their end [face + 1].
+            polygon: vertices of the faces, counted from the hull's first, counter-clockwise seen from outside.
+            normal: outward unit normals of the unscaled faces [face].
+        """
+
+        by_mujoco: int
+        fan_start: wp.array(dtype=wp.int32)
+        fan: wp.array(dtype=wp.int32)
+        polygon_start: wp.array(dtype=wp.int32)
+        polygon: wp.array(dtype=wp.int32)
+        normal: wp.array(dtype=vec3)
+
+    @wp.struct
     class Triangles:
         """Elements of all static triangle meshes, see :mod:`warp_kernels.collision.field.ground.triangles`.
 
@@ -169,5 +190,10 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         owned: wp.array(dtype=wp.int32)
 
     return SimpleNamespace(
-        Slots=Slots, Geometries=Geometries, Directions=Directions, PackedShapes=PackedShapes, Triangles=Triangles
+        Slots=Slots,
+        Geometries=Geometries,
+        Directions=Directions,
+        PackedShapes=PackedShapes,
+        MujocoPlanes=MujocoPlanes,
+        Triangles=Triangles,
     )

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.builder.properties import Surface
 from sim.model.hulls import convex_hull
-from sim.model.model import Mesh
+from sim.model.model import HullFaces, Mesh
 from sim.model.poses import compose
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
@@ -50,6 +51,24 @@ def bounded_hull(reader: Reader, index: int, mesh: Mesh) -> Mesh:
     # index.
     count = int(model.mesh_graph[start])
     return convex_hull(mesh.vertices[model.mesh_graph[start + 2 + count :][:count]])
+
+
+def with_faces(reader: Reader, index: int, hull: Mesh) -> Mesh:
+    """Return the hull of a mesh with the faces that MuJoCo merges its triangles into."""
+    model = reader.file.model
+    vertices = model.mesh_vert[int(model.mesh_vertadr[index]) :]
+    number = {tuple(vertex): k for k, vertex in enumerate(hull.vertices.tolist())}
+    first = int(model.mesh_polyadr[index])
+    polygons, normals = [], []
+    for polygon in range(first, first + int(model.mesh_polynum[index])):
+        start, count = int(model.mesh_polyvertadr[polygon]), int(model.mesh_polyvertnum[polygon])
+        corners = vertices[model.mesh_polyvert[start : start + count]].astype(np.float64).tolist()
+        # Qhull may skip a vertex between two triangles of one plane.
+        known = tuple(number[tuple(corner)] for corner in corners if tuple(corner) in number)
+        if len(known) > 2:
+            polygons.append(known)
+            normals.append(model.mesh_polynormal[polygon])
+    return replace(hull, hull_faces=HullFaces(tuple(polygons), np.array(normals, dtype=np.float64).reshape(-1, 3)))
 
 
 def met_by_rays(reader: Reader) -> np.ndarray:
@@ -160,7 +179,10 @@ def add_geometries(
             return [(codes.MESH, mesh)]
         if threshold is None:
             mesh = bounded_hull(reader, index, mesh)
-        return [(codes.CONVEX, piece) for piece in convex_pieces(mesh, threshold)]
+        pieces = convex_pieces(mesh, threshold)
+        if len(pieces) == 1:
+            pieces = [with_faces(reader, index, pieces[0])]
+        return [(codes.CONVEX, piece) for piece in pieces]
 
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.allocation import fill, integer_array
-from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array
+from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array, starts
 from sim.errors import ModelError
-from sim.model.hulls import PackedShapes
-from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
+from sim.model.hulls import PackedShapes, hull_faces_of
+from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, HullFaces, Mesh, Model
 from sim.model.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_directions, friction_rules
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
@@ -159,7 +159,8 @@ class CollisionModel:
             :class:`warp_kernels.collision.structs.Pairs`.
         colliding: geometries of all pairs.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
-        geometries, packed, triangles: see :func:`warp_kernels.collision.structs.collision_structs`.
+        geometries, packed, mujoco_planes, triangles: see
+            :func:`warp_kernels.collision.structs.collision_structs`.
         num_sensors: number of measured vectors: contact forces on geometries, forces of sensors, and readings of
             contact sensors.
         sensors: sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
@@ -168,8 +169,8 @@ class CollisionModel:
         by_grid: whether pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, candidates: working arrays of a shard for that.
 
-    ``by_mujoco``, whether the contact law is MuJoCo's, decides whether capsules count as parallel; ``max_contacts`` is
-    the contact capacity.
+    ``by_mujoco``, whether the contact law is MuJoCo's, decides whether capsules count as parallel, and which points
+    touch planes; ``max_contacts`` is the contact capacity.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh and a heightfield that are too fine for feature ids
@@ -206,10 +207,10 @@ class CollisionModel:
         self.pair_friction = self._array(stated, codes.warp_types(model.scalar).vec3)
         self.colliding = self._integers(np.union1d(pair_a, pair_b))
         family = [family_of(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
-        starts = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
+        limits = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
         self.pairs = {
             family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
-            for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
+            for family, (first, end) in zip(FAMILIES, itertools.pairwise(limits), strict=True)
         }
         self._set_types({_types(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)})
         convex, *grounds = (
@@ -238,6 +239,7 @@ class CollisionModel:
         self.sensors = sensor_arrays(model, sensed, self.contact_slots, by_mujoco, device)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model, by_mujoco)
+        self.mujoco_planes = self._planes(model, by_mujoco)
         self.on_meshes = pairs_on_meshes(model)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
@@ -261,6 +263,28 @@ class CollisionModel:
     def _geometries(self, model: Model, by_mujoco: bool) -> Any:
         parallel = MUJOCO_PARALLEL_SINE_SQUARED if by_mujoco else PARALLEL_SINE_SQUARED
         return geometry_struct(model, [_hull(geometry) for geometry in model.geometries], parallel, self._device)
+
+    def _planes(self, model: Model, by_mujoco: bool) -> Any:
+        fans: list[list[int]] = []
+        faces = HullFaces()
+        for geometry in model.geometries if by_mujoco else ():
+            own: list[list[int]] = [[] for _ in _hull(geometry)]
+            if own:
+                found = hull_faces_of(geometry)
+                for number, polygon in enumerate(found.polygons, len(faces.polygons)):
+                    for vertex in polygon:
+                        own[vertex].append(number)
+                faces = HullFaces((*faces.polygons, *found.polygons), np.concatenate([faces.normals, found.normals]))
+            fans += own
+        return fill(
+            collision_structs(model.scalar).MujocoPlanes,
+            by_mujoco=int(by_mujoco),
+            fan_start=self._integers(starts(fans)),
+            fan=self._integers([face for fan in fans for face in fan]),
+            polygon_start=self._integers(starts(faces.polygons)),
+            polygon=self._integers([vertex for polygon in faces.polygons for vertex in polygon]),
+            normal=self._array(faces.normals, codes.warp_types(model.scalar).vec3),
+        )
 
     def _triangles(self, model: Model, elements: MeshElements) -> Any:
         # Kept alive, since kernels look the trees up by their handles.
