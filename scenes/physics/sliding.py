@@ -1,12 +1,17 @@
-"""A block on an incline and on the ground, and a ball that slides until it rolls: closed forms of Coulomb friction."""
+"""A block on an incline and on the ground, on a pair with two frictions, and a ball that slides until it rolls: closed
+forms of Coulomb friction.
+"""
 
 import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
 from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 
 FRICTION = 0.5
+SKID = (0.2, 0.5)  # friction of the skidding block along y, the first tangent, and along x
 SPEED = 2.0  # initial speed [m/s]
 RADIUS = 0.1
 DT = 1e-3
@@ -47,6 +52,43 @@ def sliding_block() -> PhysicsScene:
         ),
     )
     return PhysicsScene("sliding block", builder.finalize("float64"), _along_x(), DT, 0.6, quantities)
+
+
+def skid() -> PhysicsScene:
+    """Build a block on ground that has two frictions for it, along y and along x, which it crosses obliquely.
+
+    Friction is ``-mu_i^2 u_i / |mu u|`` per weight, so that the velocity along each tangent is a power of the other's:
+    ``u_y = c u_x^(mu_y^2 / mu_x^2)``. What remains is one quadrature.
+    """
+    along, across = SKID
+    builder = ModelBuilder()
+    builder.add_ground()
+    builder.add_box(half_extents=(0.1, 0.1, 0.01), mass=2.0, position=(0.0, 0.0, 0.01), name="block")
+    builder.set_pair_friction("block/geometry", "ground", friction=SKID)
+    power = (along / across) ** 2
+    start, end = SPEED, 0.25 * SPEED  # along x, the second tangent
+
+    def sideways(u: float) -> float:
+        return float(SPEED * (u / start) ** power)
+
+    def slowness(u: float) -> float:
+        """Return the time per change of the velocity along x."""
+        return float(np.hypot(across * u, along * sideways(u)) / (G * across**2 * u))
+
+    # Whole steps, at whose end the velocity along x is that of the quadrature.
+    steps = round(quad(slowness, end, start)[0] / DT)
+    end = brentq(lambda u: quad(slowness, u, start)[0] - steps * DT, 0.5 * end, start)
+    covered = [quad(lambda u, v=v: v(u) * slowness(u), end, start)[0] for v in (lambda u: u, sideways)]
+    why = "one step at the initial speed"
+    quantities = (
+        Quantity("distance along x", "m", covered[0], SPEED * DT, why, lambda m: float(m.q[-1, 0] - m.q[0, 0])),
+        Quantity("distance along y", "m", covered[1], SPEED * DT, why, lambda m: float(m.q[-1, 1] - m.q[0, 1])),
+        Quantity("velocity along x", "m/s", end, 2e-3, "one step's friction", lambda m: float(m.qd[-1, 0])),
+        Quantity("velocity along y", "m/s", sideways(end), 2e-3, "one step's friction", lambda m: float(m.qd[-1, 1])),
+    )
+    qd = np.array([SPEED, SPEED, 0.0, 0.0, 0.0, 0.0])
+    name = f"skid on frictions of {along:g} and {across:g}"
+    return PhysicsScene(name, builder.finalize("float64"), qd, DT, steps * DT, quantities)
 
 
 def rolling_ball() -> PhysicsScene:

@@ -11,6 +11,7 @@ def scenes() -> list[PhysicsScene]:
         sliding.incline(1.01),
         sliding.incline(1.5),
         sliding.sliding_block(),
+        sliding.skid(),
         sliding.rolling_ball(),
         bouncing.bouncing_ball(0.5),
         bouncing.bouncing_ball(0.8),

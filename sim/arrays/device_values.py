@@ -18,6 +18,7 @@ from sim.model.checks import on_host
 from sim.model.inertia import least_scales
 from sim.model.model import Model
 from sim.model.parameters import (
+    ACROSS_PAIRS,
     AT_MOST,
     MAY_BE_INFINITE,
     NOT_NEGATIVE,
@@ -47,6 +48,8 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
         return np.asarray(model.dof_q < 0)
     if name == "friction_across":
         return np.array([geometry.friction_direction is None for geometry in model.geometries], dtype=bool)
+    if name in ACROSS_PAIRS:
+        return np.array([pair.is_isotropic for pair in model.pair_frictions], dtype=bool)
     gain = name.removeprefix("actuator_")
     if gain != name and gain in ACTUATOR_GAINS:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])

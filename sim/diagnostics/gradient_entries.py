@@ -9,7 +9,7 @@ from sim.arrays.device_values import unused_entries
 from sim.diagnostics.finite_differences import STEP_INPUTS, Direction
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
-from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from sim.model.parameters import ACROSS_PAIRS, NOT_NEGATIVE, PARAMETERS
 from sim.model.tendons import owners_of
 
 AXES = ("x", "y", "z")
@@ -17,7 +17,7 @@ AXES = ("x", "y", "z")
 # the actuator's force is no longer that of the end of the step.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
-    "actuator_kd", "tendon_friction_loss", "tendon_armature",
+    "actuator_kd", "tendon_friction_loss", "tendon_armature", "pair_torsional_friction", "pair_rolling_friction",
 )  # fmt: skip
 # Meaning of the numbers of solref and solimp, by their count.
 SOFTNESS = {
@@ -120,7 +120,7 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             continue
         if spec.per == "actuator" and not _has_gain(model, name, item):
             continue
-        if name == "friction_across" and model.geometries[item].friction_direction is None:
+        if name in ("friction_across", *ACROSS_PAIRS) and unused_entries(name, model)[item]:
             continue
         finite = np.abs(numbers[np.isfinite(numbers)]) if spec.shape != (7,) else np.ones(1)
         scale = float(finite.max(initial=0.0)) or largest
@@ -186,6 +186,7 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
     what, names = {
         "link": ("link", model.link_names),
         "geometry": ("geometry", [geometry.name for geometry in model.geometries]),
+        "pair": ("pair", model.pair_names),
         "anchor": ("constraint", model.equalities.anchor_names),
         "coupling": ("joint", model.equalities.coupling_names),
         "actuator": ("actuator", model.actuator_names),

@@ -184,30 +184,20 @@ class Geometry:
 
 @dataclass(frozen=True)
 class PairFriction:
-    """Friction of a pair of geometries, see :meth:`sim.ModelBuilder.set_pair_friction`.
+    """Pair of geometries with its own friction, see :meth:`sim.ModelBuilder.set_pair_friction`.
+
+    Its numbers are parameters: ``pair_friction``, ``pair_torsional_friction`` and ``pair_rolling_friction``, and where
+    both tangents have their own, ``pair_friction_across`` and ``pair_rolling_friction_across``.
 
     Attributes:
         a: index of one geometry.
         b: index of the other; a < b.
-        friction: Coulomb friction, along the first tangent if it differs.
-        torsional_friction: moment about the normal per normal force [m].
-        rolling_friction: moment about the tangents per normal force [m], about the first one if it differs.
-        friction_across: Coulomb friction along the second tangent.
-        rolling_friction_across: moment about the second tangent per normal force [m].
+        is_isotropic: whether both tangents have the same friction.
     """
 
     a: int
     b: int
-    friction: float
-    torsional_friction: float
-    rolling_friction: float
-    friction_across: float
-    rolling_friction_across: float
-
-    @property
-    def is_isotropic(self) -> bool:
-        """Return whether both tangents have the same friction."""
-        return self.friction == self.friction_across and self.rolling_friction == self.rolling_friction_across
+    is_isotropic: bool
 
 
 @dataclass(frozen=True)
@@ -347,12 +337,13 @@ class Model:
         actuator_early: 1 if its force uses the state after the step [nu].
         delay_samples: number of past inputs that each actuator remembers, 0 without a delay [nu].
         parameters: float64 arrays [n, ...] by name, see :data:`sim.model.parameters.PARAMETERS`; gravity is [3].
-            Parameters of actuators and tendons exist only if there are any.
+            Parameters of actuators, tendons and pairs with their own friction exist only if there are any.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
         floating_origins: world poses [7], by joint name, that Pinocchio's coordinates of a URDF's floating joint are
             relative to.
         massless_links: names of moving links without mass, which can't be simulated.
-        pair_frictions, pair_softness: friction and softness of single pairs of geometries.
+        pair_frictions: pairs of geometries with their own friction.
+        pair_softness: softness of single pairs of geometries.
         limit_softness: softness of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: softness of its dry friction, likewise [nv].
         sensors: sensors, which :class:`sim.torch.Sensors` reads.
@@ -549,6 +540,12 @@ class Model:
         return len(self.kinematic_dofs)
 
     @property
+    def pair_names(self) -> tuple[str, ...]:
+        """Return the names of both geometries of each pair with its own friction, as "first and second"."""
+        names = [geometry.name for geometry in self.geometries]
+        return tuple(f"{names[pair.a]} and {names[pair.b]}" for pair in self.pair_frictions)
+
+    @property
     def num_geometries(self) -> int:
         """Return the number of geometries, visual ones included."""
         return len(self.geometries)
@@ -565,6 +562,7 @@ class Model:
             "link": self.num_links,
             "dof": self.nv,
             "geometry": self.num_geometries,
+            "pair": len(self.pair_frictions),
             "height": sum(each.heights.size for each in self.geometries if each.heights is not None),
             "anchor": len(self.equalities.anchor_names),
             "coupling": len(self.equalities.coupling_names),

@@ -17,7 +17,8 @@ class ParameterSpec:
     """Description of one parameter.
 
     Attributes:
-        per: dimension of the parameter: "link", "dof", "geometry", "height" (all points of the heightfields, one field
+        per: dimension of the parameter: "link", "dof", "geometry", "pair" (geometries with their own friction, see
+            :class:`sim.model.model.PairFriction`), "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.topology.Equalities`),
             "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
             :class:`sim.model.tendons.Tendons`), or "world" (a single one).
@@ -31,6 +32,13 @@ class ParameterSpec:
     unit: str
     about: str
 
+
+# Friction of pairs of geometries that have their own, in the order of MuJoCo's five numbers.
+OF_PAIRS = (
+    "pair_friction", "pair_friction_across", "pair_torsional_friction", "pair_rolling_friction",
+    "pair_rolling_friction_across",
+)  # fmt: skip
+ACROSS_PAIRS = ("pair_friction_across", "pair_rolling_friction_across")  # zero for pairs with one number
 
 PARAMETERS: dict[str, ParameterSpec] = {
     "joint_placement": ParameterSpec(
@@ -86,6 +94,21 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
     ),
     "contact_damping": ParameterSpec("geometry", (), "N s/m", "damping in contact of a compliant geometry"),
+    "pair_friction": ParameterSpec(
+        "pair", (), "-", "Coulomb friction stated for a pair, along the first tangent; only where a pair has its own"
+    ),
+    "pair_friction_across": ParameterSpec(
+        "pair", (), "-", "along the second tangent, of pairs stated with two numbers"
+    ),
+    "pair_torsional_friction": ParameterSpec(
+        "pair", (), "m", "moment about the normal per normal force; zero: no row, no gradient"
+    ),
+    "pair_rolling_friction": ParameterSpec(
+        "pair", (), "m", "moment about the first tangent per normal force; zero: no row, no gradient"
+    ),
+    "pair_rolling_friction_across": ParameterSpec(
+        "pair", (), "m", "moment about the second tangent, of pairs stated with two numbers"
+    ),
     "surface_velocity": ParameterSpec(
         "geometry", (3,), "m/s", "velocity of a surface in its geometry's frame; only where a geometry has one"
     ),
@@ -250,6 +273,8 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
+    "pair_friction", "pair_friction_across", "pair_torsional_friction", "pair_rolling_friction",
+    "pair_rolling_friction_across",
     "actuator_kp", "actuator_kd", "actuator_force_limit", "actuator_time_constant", "actuator_fall_time",
     "actuator_smoothing", "actuator_ki", "actuator_resistance", "actuator_stall_force", "actuator_no_load_speed",
     "actuator_delay", "actuator_muscle_peak_force", "actuator_muscle_fibre_length", "actuator_muscle_longest",

@@ -207,7 +207,8 @@ class WorldSpec:
         excluded: pairs of links that never collide.
         excluded_groups: groups of links of which no two collide.
         excluded_geometries: pairs of geometries that never collide.
-        pair_frictions: friction of pairs of geometries, in the order of :class:`sim.model.model.PairFriction`.
+        pair_frictions: friction of pairs of geometries: MuJoCo's five numbers, in the order of
+            :data:`sim.model.parameters.OF_PAIRS`; across is None for pairs with one number for both tangents.
         pair_softness: softness, margin and gap of pairs of geometries.
         sensors: sensors by name.
         medium: medium around all links, or None.
@@ -234,7 +235,9 @@ class WorldSpec:
     excluded: set[frozenset[str]] = field(default_factory=set)
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
-    pair_frictions: dict[frozenset[str], tuple[float, float, float, float, float]] = field(default_factory=dict)
+    pair_frictions: dict[frozenset[str], tuple[float, float | None, float, float, float | None]] = field(
+        default_factory=dict
+    )
     pair_softness: dict[frozenset[str], tuple[Softness, float, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     medium: Medium | None = None

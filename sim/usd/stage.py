@@ -11,6 +11,7 @@ from sim.model.checks import require_type, some
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.tessellation import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
+from sim.simulation.stepping.pair_friction import five_frictions
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.cameras import VIEW, add_cameras
 from sim.usd.drives import keep_further_actuators
@@ -232,14 +233,13 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
             keep(collider, label, value)
     if geometry.contact_priority:
         keep(collider, "contact_priority", geometry.contact_priority)
-    own = [pair for pair in model.pair_frictions if pair.a == index]
+    own = [number for number, pair in enumerate(model.pair_frictions) if pair.a == index]
     if own:
-        values = [(pair.friction, pair.torsional_friction, pair.rolling_friction) for pair in own]
-        keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in own])
-        keep(collider, "pair_friction", values)
-        if not all(pair.is_isotropic for pair in own):
-            across = [(pair.friction_across, pair.rolling_friction_across) for pair in own]
-            keep(collider, "pair_friction_across", across)
+        pairs, values = [model.pair_frictions[number] for number in own], five_frictions(model)[own]
+        keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in pairs])
+        keep(collider, "pair_friction", values[:, [0, 2, 3]])
+        if not all(pair.is_isotropic for pair in pairs):
+            keep(collider, "pair_friction_across", values[:, [1, 4]])
     soft = [pair for pair in model.pair_softness if pair.a == index]
     if soft:
         numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]

@@ -108,9 +108,10 @@ def test_what_the_file_says_of_pairs_is_of_every_piece(folder):
     names = [each.name for each in model.geometries]
     pieces = [names.index(f"ell/{number}") for number in range(2)]
     apart, other = names.index("apart"), names.index("other")
+    stated = list(zip(model.pair_frictions, model.parameters["pair_friction"].tolist(), strict=True))
     for piece in pieces:
         assert (min(piece, apart), max(piece, apart)) in model.excluded_pairs
-        assert any({pair.a, pair.b} == {piece, other} and pair.friction == 0.3 for pair in model.pair_frictions)
+        assert any({pair.a, pair.b} == {piece, other} and slide == 0.3 for pair, slide in stated)
         assert any({pair.a, pair.b} == {piece, other} for pair in model.pair_softness)
 
 

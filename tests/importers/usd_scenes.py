@@ -9,6 +9,7 @@ import sim
 from sim.model.model import Mesh
 from sim.render.tessellation import tessellate
 from sim.render.view import transform_points
+from sim.simulation.stepping.pair_friction import five_frictions
 from warp_kernels import types as codes
 
 # A robot in centimetres and grams, Y up.
@@ -136,12 +137,9 @@ def everything():
 def frictions_of_pairs(model):
     """What is stated for pairs of geometries, by their names."""
     return {
-        frozenset((model.geometries[pair.a].name, model.geometries[pair.b].name)): (
-            pair.friction, pair.torsional_friction, pair.rolling_friction, pair.friction_across,
-            pair.rolling_friction_across,
-        )
-        for pair in model.pair_frictions
-    }  # fmt: skip
+        frozenset((model.geometries[pair.a].name, model.geometries[pair.b].name)): tuple(numbers)
+        for pair, numbers in zip(model.pair_frictions, five_frictions(model).tolist(), strict=True)
+    }
 
 
 def apart(model, i, j):

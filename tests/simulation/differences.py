@@ -151,8 +151,8 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     if name.startswith("actuator_"):
         used = ~unused_entries(name, case.model)
         usable &= used.reshape(-1, *(1,) * (value.ndim - 1))
-    if name == "friction_across":
-        usable &= [geometry.friction_direction is not None for geometry in case.model.geometries]
+    if name.endswith("_across"):
+        usable &= ~unused_entries(name, case.model)
     if name in ONLY_POSITIVE:
         usable &= value > 0.0
     entries = np.flatnonzero(usable)

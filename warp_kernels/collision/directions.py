@@ -20,6 +20,7 @@ import warp as wp
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.plane.adjoint import placement_adjoint_functions
+from warp_kernels.collision.stated import stated_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
@@ -95,6 +96,14 @@ def direction_functions(scalar: Any) -> SimpleNamespace:
         return friction[wp.min(world, friction.shape[0] - 1), geometry]
 
     @wp.func
+    def stated_value(values: wp.array2d(dtype=scalar), stated: int, world: int):
+        """Return a value stated for a pair, zero if it has none (``stated`` is -1)."""
+        result = zero
+        if stated >= 0:
+            result = values[wp.min(world, values.shape[0] - 1), stated]
+        return result
+
+    @wp.func
     def pair_frictions(
         a: int,
         b: int,
@@ -120,6 +129,7 @@ def direction_functions(scalar: Any) -> SimpleNamespace:
         stretched=stretched,
         guide_of=guide_of,
         own_across=own_across,
+        stated_value=stated_value,
         pair_frictions=pair_frictions,
     )
 
@@ -132,6 +142,7 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, mat33, transform = t.vec2, t.vec3, t.mat33, t.transform
     f, by_rule = direction_functions(scalar), material_functions(scalar).by_rule
+    resistance_and_lengths = stated_functions(scalar).resistance_and_lengths
     placements = placement_adjoint_functions(scalar)
     structs, Contacts = collision_structs(scalar), solver_structs(scalar).Contacts
     Directions, Geometries = structs.Directions, structs.Geometries
@@ -145,8 +156,9 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         turn: vec2,
         along: scalar,
         across: scalar,
+        roll_along: scalar,
+        roll_across: scalar,
         by_mujoco: int,
-        rolling: vec2,
         friction_bar: scalar,
         frame_bar: mat33,
         turning_bar: mat33,
@@ -155,7 +167,8 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         units = f.unit_frame(normal, guide, turn)
         cone = f.friction_and_lengths(along, across, by_mujoco)
         slides = wp.ddot(f.stretched(units, cone[1], cone[2]), frame_bar)
-        rolls = wp.ddot(f.stretched(units, rolling[0], rolling[1]), turning_bar)
+        rolling = resistance_and_lengths(roll_along, roll_across, by_mujoco)
+        rolls = wp.ddot(f.stretched(units, rolling[1], rolling[2]), turning_bar)
         return slides + rolls + cone[0] * friction_bar
 
     @wp.kernel(module=module, enable_backward=False)
@@ -165,7 +178,7 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         pair_rule: wp.array(dtype=wp.int32),
-        pair_friction: wp.array(dtype=vec3),
+        pair_stated: wp.array(dtype=wp.int32),
         directions: Directions,
         geometries: Geometries,
         by_mujoco: int,
@@ -173,6 +186,10 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         geometry_placement: wp.array2d(dtype=transform),
         friction: wp.array2d(dtype=scalar),
         friction_across: wp.array2d(dtype=scalar),
+        pair_friction: wp.array2d(dtype=scalar),
+        pair_friction_across: wp.array2d(dtype=scalar),
+        pair_rolling_friction: wp.array2d(dtype=scalar),
+        pair_rolling_friction_across: wp.array2d(dtype=scalar),
         # Data in
         pose: wp.array2d(dtype=transform),
         slot_pair: wp.array2d(dtype=wp.int32),
@@ -194,14 +211,20 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         else:
             guide = f.guide_of(geometry, directions.axis[pair], geometries.link, geometry_placement, pose, world)
             units = f.unit_frame(found[0], guide, directions.turn[pair])
+            stated = pair_stated[pair]
             both = f.pair_frictions(
-                pair_a[pair], pair_b[pair], pair_rule[pair], pair_friction[pair][0], directions.across[pair],
-                directions.directed, friction, friction_across, world,
+                pair_a[pair], pair_b[pair], pair_rule[pair], f.stated_value(pair_friction, stated, world),
+                f.stated_value(pair_friction_across, stated, world), directions.directed, friction, friction_across,
+                world,
             )  # fmt: skip
             cone = f.friction_and_lengths(both[0], both[1], by_mujoco)
-            rolling = directions.rolling[pair]
+            rolling = resistance_and_lengths(
+                f.stated_value(pair_rolling_friction, stated, world),
+                f.stated_value(pair_rolling_friction_across, stated, world),
+                by_mujoco,
+            )
             contact_frame[slot, world] = f.stretched(units, cone[1], cone[2])
-            contact_frame[turning, world] = f.stretched(units, rolling[0], rolling[1])
+            contact_frame[turning, world] = f.stretched(units, rolling[1], rolling[2])
             contact_friction[slot, world] = cone[0]
 
     # A separate module, for wp.grad (see warp_kernels.solver.pgs).
@@ -223,6 +246,12 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         elif friction_bar.shape[0] > 0:
             wp.atomic_add(friction_bar, wp.min(world, friction_bar.shape[0] - 1), geometry, bar)
 
+    @wp.func
+    def add_stated_bar(stated: int, bar: scalar, world: int, values_bar: wp.array2d(dtype=scalar)):
+        """Add the adjoint of :func:`stated_value`."""
+        if values_bar.shape[0] > 0:
+            wp.atomic_add(values_bar, wp.min(world, values_bar.shape[0] - 1), stated, bar)
+
     @wp.kernel(module=adjoint_module, enable_backward=False)
     @looped_over_slots(looping)
     def direct_friction_adjoint(
@@ -230,7 +259,7 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         pair_rule: wp.array(dtype=wp.int32),
-        pair_friction: wp.array(dtype=vec3),
+        pair_stated: wp.array(dtype=wp.int32),
         directions: Directions,
         geometries: Geometries,
         by_mujoco: int,
@@ -238,6 +267,10 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         geometry_placement: wp.array2d(dtype=transform),
         friction: wp.array2d(dtype=scalar),
         friction_across: wp.array2d(dtype=scalar),
+        pair_friction: wp.array2d(dtype=scalar),
+        pair_friction_across: wp.array2d(dtype=scalar),
+        pair_rolling_friction: wp.array2d(dtype=scalar),
+        pair_rolling_friction_across: wp.array2d(dtype=scalar),
         # Data in
         pose: wp.array2d(dtype=transform),
         slot_pair: wp.array2d(dtype=wp.int32),
@@ -248,10 +281,14 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         geometry_placement_bar: wp.array2d(dtype=transform),
         friction_bar: wp.array2d(dtype=scalar),
         friction_across_bar: wp.array2d(dtype=scalar),
+        pair_friction_across_bar: wp.array2d(dtype=scalar),
+        pair_rolling_friction_bar: wp.array2d(dtype=scalar),
+        pair_rolling_friction_across_bar: wp.array2d(dtype=scalar),
         pose_bar: wp.array2d(dtype=transform),
     ):
         """Compute the adjoint of ``direct_friction``: replace the adjoints of frames and friction by those of what it
-        reads, and clear that of the frames of rolling friction.
+        reads, and clear that of the frames of rolling friction. The adjoint of friction along the first tangent
+        remains one of the contact's friction.
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -271,27 +308,36 @@ def direction_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             axis = directions.axis[pair]
             normal = contacts.frame[slot, world][0]
             guide = f.guide_of(geometry, axis, geometries.link, geometry_placement, pose, world)
+            stated = pair_stated[pair]
+            stated_across = f.stated_value(pair_friction_across, stated, world)
             both = f.pair_frictions(
-                a, b, rule, pair_friction[pair][0], directions.across[pair], directions.directed, friction,
+                a, b, rule, f.stated_value(pair_friction, stated, world), stated_across, directions.directed, friction,
                 friction_across, world,
             )  # fmt: skip
-            normal_bar, guide_bar, _turn, along_bar, across_bar, _mujoco, _rolling, _friction, _frame, _turning = (
-                wp.grad(directed_power)(
-                    normal, guide, directions.turn[pair], both[0], both[1], by_mujoco, directions.rolling[pair],
-                    contacts_bar.friction[slot, world], frame_bar, turning_bar,
-                )
+            (
+                normal_bar, guide_bar, _turn, along_bar, across_bar, roll_along_bar, roll_across_bar, _mujoco,
+                _friction, _frame, _turning,
+            ) = wp.grad(directed_power)(
+                normal, guide, directions.turn[pair], both[0], both[1],
+                f.stated_value(pair_rolling_friction, stated, world),
+                f.stated_value(pair_rolling_friction_across, stated, world),
+                by_mujoco, contacts_bar.friction[slot, world], frame_bar, turning_bar,
             )  # fmt: skip
             contacts_bar.friction[slot, world] = along_bar
             contacts_bar.frame[slot, world] = wp.outer(vec3(one, zero, zero), normal_bar)
             of_a = f.own_across(a, directions.directed, friction, friction_across, world)
             of_b = f.own_across(b, directions.directed, friction, friction_across, world)
-            share_a, share_b, share, _stated, _rule = wp.grad(by_rule)(
-                of_a, of_b, of_a * of_b, directions.across[pair], rule
+            share_a, share_b, share, share_stated, _rule = wp.grad(by_rule)(
+                of_a, of_b, of_a * of_b, stated_across, rule
             )
             bar_a = across_bar * (share_a + share * of_b)
             bar_b = across_bar * (share_b + share * of_a)
             add_across_bar(a, bar_a, directions.directed, world, friction_bar, friction_across_bar)
             add_across_bar(b, bar_b, directions.directed, world, friction_bar, friction_across_bar)
+            if stated >= 0:
+                add_stated_bar(stated, across_bar * share_stated, world, pair_friction_across_bar)
+                add_stated_bar(stated, roll_along_bar, world, pair_rolling_friction_bar)
+                add_stated_bar(stated, roll_across_bar, world, pair_rolling_friction_across_bar)
             if geometry >= 0:
                 link = geometries.link[geometry]
                 turn = wp.cross(guide, guide_bar)

@@ -64,7 +64,7 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     """Return the kernels ``pair_spring`` and ``pair_resistance`` for one precision, over (slot, world), or worlds if
     ``looping``.
     """
-    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
+    vec2 = warp_types(scalar).vec2
     f = material_functions(scalar)
     module = kernel_module("collision.materials", scalar, looping=looping, inlined=True)
 
@@ -117,7 +117,6 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         pair_rule: wp.array(dtype=wp.int32),
-        pair_friction: wp.array(dtype=vec3),
         # Parameters
         torsional_friction: wp.array2d(dtype=scalar),
         rolling_friction: wp.array2d(dtype=scalar),
@@ -127,8 +126,8 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data out
         contact_resistance: wp.array2d(dtype=vec2),
     ):
-        """Compute torsional and rolling friction of each contact, by the pair's rule. Slots past ``contact_count`` are
-        unchanged.
+        """Compute torsional and rolling friction of each contact by the pair's rule, zero if the pair has its own. Slots
+        past ``contact_count`` are unchanged.
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -138,8 +137,8 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         b = pair_b[pair]
         rule = pair_rule[pair]
         contact_resistance[slot, world] = vec2(
-            f.pair_resistance(torsional_friction, a, b, pair_friction[pair][1], rule, world),
-            f.pair_resistance(rolling_friction, a, b, pair_friction[pair][2], rule, world),
+            f.pair_resistance(torsional_friction, a, b, scalar(0.0), rule, world),
+            f.pair_resistance(rolling_friction, a, b, scalar(0.0), rule, world),
         )
 
     return SimpleNamespace(module=module, pair_spring=pair_spring, pair_resistance=pair_resistance)

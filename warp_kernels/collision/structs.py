@@ -97,16 +97,12 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
             geometry: geometry whose direction the first tangent follows, WORLD_AXES or ISOTROPIC [num_pairs].
             axis: that direction in the geometry's frame [num_pairs].
             turn: cosine and sine of the angle by which it is turned about the contact's normal [num_pairs].
-            across: friction along the second tangent if stated for the pair [num_pairs].
-            rolling: lengths of both tangents for rolling friction [num_pairs].
             directed: 1 for geometries with a direction [num_geometries].
         """
 
         geometry: wp.array(dtype=wp.int32)
         axis: wp.array(dtype=vec3)
         turn: wp.array(dtype=vec2)
-        across: wp.array(dtype=scalar)
-        rolling: wp.array(dtype=vec2)
         directed: wp.array(dtype=wp.int32)
 
     @wp.struct

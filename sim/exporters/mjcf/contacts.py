@@ -14,7 +14,7 @@ from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.model.model import Model, PairSoftness
 from sim.simulation.stepping.collision import may_touch
 from sim.simulation.stepping.mujoco_law import pair_softness
-from sim.simulation.stepping.pair_friction import NAMES, pair_friction
+from sim.simulation.stepping.pair_friction import NAMES, five_frictions, pair_friction
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     surfaces = {k: surface(model, k) for k, geometry in enumerate(model.geometries) if geometry.collides}
     stated = {(pair.a, pair.b): pair for pair in model.pair_softness}
     uneven = {
-        (pair.a, pair.b): (pair.friction_across, pair.rolling_friction_across)
-        for pair in model.pair_frictions
+        (pair.a, pair.b): (slide, roll)
+        for pair, (_, slide, _, _, roll) in zip(model.pair_frictions, five_frictions(model).tolist(), strict=True)
         if not pair.is_isotropic
     }
     by_link: dict[int, list[int]] = {}

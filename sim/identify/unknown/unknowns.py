@@ -24,14 +24,17 @@ OF_GEOMETRIES = (
     "friction", "friction_across", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness",
     "contact_damping",
 )  # fmt: skip
+OF_PAIRS = ("friction", "friction_across", "torsional_friction", "rolling_friction", "rolling_friction_across")
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
 OF_ACTUATORS = (
     "gear", "kp", "kd", "gain", "offset", "time_constant", "delay", "ki", "resistance", "stall_force", "no_load_speed",
     "muscle_peak_force", "muscle_fibre_length", "muscle_slack_length",
 )  # fmt: skip
-QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
+QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_PAIRS, *OF_ACTUATORS])
 # These need a positive first guess: at zero the simulator drops their constraints, and there is no derivative.
-NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
+NO_SLOPE_AT_ZERO = (
+    "friction_loss", "torsional_friction", "rolling_friction", "pair_torsional_friction", "pair_rolling_friction",
+)  # fmt: skip
 # Values of the parameters that a model doesn't store.
 TORQUE_OFFSET = "torque_offset"
 
@@ -223,6 +226,9 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     }
     if quantity in OF_JOINTS:
         return [(quantity, joints)]
+    pairs = [(f"pair_{quantity}", _pairs(model, f"pair_{quantity}"))] if quantity in OF_PAIRS else []
+    if quantity not in OF_GEOMETRIES:
+        return pairs
     shapes: dict[str, list[int]] = {}
     colliding = [
         (k, geometry)
@@ -235,7 +241,16 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
         own = [k for k, geometry in colliding if geometry.link == link]
         if own:
             shapes.setdefault(link_name, own)
-    return [(quantity, shapes), *([("friction_loss", joints)] if quantity == "friction" else [])]
+    return [(quantity, shapes), *pairs, *([("friction_loss", joints)] if quantity == "friction" else [])]
+
+
+def _pairs(model: Model, parameter: str) -> dict[str, list[int]]:
+    """Return the pairs with their own friction that use a parameter, under both orders of their names."""
+    used = ~unused_entries(parameter, model)
+    names = [(model.geometries[pair.a].name, model.geometries[pair.b].name) for pair in model.pair_frictions]
+    return {
+        f"{first} and {second}": [k] for k, (a, b) in enumerate(names) if used[k] for first, second in ((a, b), (b, a))
+    }
 
 
 def _unit(model: Model, parameter: str, entries: Sequence[int]) -> str:

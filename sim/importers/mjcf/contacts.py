@@ -19,6 +19,7 @@ import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.reader import Reader, softness_of
+from sim.model.builder.geometries import one_or_two
 from sim.simulation.stepping.mujoco_law import mixed_softness, pair_softness
 
 
@@ -232,7 +233,7 @@ def _state_frictions(
     for other, (first, second, spin, *rolls) in zip(others[differ].tolist(), there[differ].tolist(), strict=True):
         for pair in product(names[geom], names[other]):
             reader.builder.set_pair_friction(
-                *pair, friction=(first, second), torsional_friction=spin, rolling_friction=(rolls[0], rolls[1])
+                *pair, friction=one_or_two(first, second), torsional_friction=spin, rolling_friction=one_or_two(*rolls)
             )
 
 

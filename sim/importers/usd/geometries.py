@@ -17,6 +17,7 @@ from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primi
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
+from sim.model.builder.geometries import one_or_two
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name
 from sim.model.softness import Softness
@@ -77,8 +78,9 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
             for other, own, (slide, roll) in zip(others, along.tolist(), across.tolist(), strict=True):
                 for pair in product(names[path], written.get(other, ())):
                     reader.builder.set_pair_friction(
-                        *pair, friction=(own[0], slide), torsional_friction=own[1], rolling_friction=(own[2], roll)
-                    )
+                        *pair, friction=one_or_two(own[0], slide), torsional_friction=own[1],
+                        rolling_friction=one_or_two(own[2], roll),
+                    )  # fmt: skip
         others = kept_texts(prim, "pair_softness_with")
         values = kept(prim, "pair_softness", 8 * len(others))
         if others and values is not None:

@@ -323,8 +323,11 @@ class Shapes(WorldSpec):
         torsional_friction: float = 0.0,
         rolling_friction: float | tuple[float, float] = 0.0,
     ) -> None:
-        """Set the friction of a pair of geometries, instead of combining theirs. It is no parameter and has no
-        gradient.
+        """Set the friction of a pair of geometries, instead of combining theirs.
+
+        Its numbers are parameters with gradients: ``pair_friction``, ``pair_torsional_friction`` and
+        ``pair_rolling_friction``; if friction or rolling friction has two numbers, also ``pair_friction_across`` and
+        ``pair_rolling_friction_across``. The index of a pair is that of its name in ``model.pair_names``.
 
         Two numbers are those of the two tangents of a contact, like MuJoCo's five numbers of a pair. The first tangent
         follows the ``friction_direction`` of a geometry. If neither has one it is MuJoCo's: the axis of a capsule on a
@@ -345,7 +348,9 @@ class Shapes(WorldSpec):
         slide, slide_across = _of_tangents(where, "friction", friction)
         roll, roll_across = _of_tangents(where, "rolling_friction", rolling_friction)
         finite_and_not_negative(where, "torsional_friction", torsional_friction)
-        values = (slide, float(torsional_friction), roll, slide_across, roll_across)
+        both = np.ndim(friction) > 0 or np.ndim(rolling_friction) > 0
+        across = (slide_across, roll_across) if both else (None, None)
+        values = (slide, across[0], float(torsional_friction), roll, across[1])
         self.pair_frictions[frozenset((geometry_a, geometry_b))] = values
 
     def set_pair_softness(
@@ -377,6 +382,11 @@ class Shapes(WorldSpec):
         finite_and_not_negative(where, "contact_margin", contact_margin)
         finite_and_not_negative(where, "contact_gap", contact_gap)
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))
+
+
+def one_or_two(first: float, second: float) -> float | tuple[float, float]:
+    """Return the friction of both tangents as one number if they are alike."""
+    return first if first == second else (first, second)
 
 
 def _of_tangents(where: str, label: str, given: float | tuple[float, float]) -> tuple[float, float]:

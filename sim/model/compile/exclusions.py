@@ -75,10 +75,10 @@ def _pair(index: Mapping[str, int], names: Iterable[str], method: str) -> tuple[
 
 
 def pair_frictions(world: WorldSpec) -> tuple[PairFriction, ...]:
-    """Return the friction of pairs of geometries that have their own."""
+    """Return the pairs of geometries that have their own friction."""
     index = {name: number for number, name in enumerate(world.geometries)}
     return tuple(
-        PairFriction(*_pair(index, names, "set_pair_friction"), *values)
+        PairFriction(*_pair(index, names, "set_pair_friction"), is_isotropic=values[1] is None)
         for names, values in world.pair_frictions.items()
     )
 

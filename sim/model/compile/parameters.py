@@ -12,7 +12,7 @@ from sim.model.compile.bodies import Body
 from sim.model.compile.dofs import DofLayout
 from sim.model.model import Geometry, Model
 from sim.model.muscles import MUSCLE_PARAMETERS
-from sim.model.parameters import MAY_BE_INFINITE, PARAMETERS
+from sim.model.parameters import MAY_BE_INFINITE, OF_PAIRS, PARAMETERS
 from sim.model.spec_checks import finite
 from sim.model.specs import OF_STATES, ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
 from sim.model.tendons import owners_of
@@ -48,6 +48,7 @@ def collect_parameters(
         **_of_joints([body.joint for body in bodies], layout),
         **_of_shapes(geometries),
         **_of_materials(list(world.geometries.values())),
+        **_of_pairs(world),
         **_of_moving_surfaces(list(world.geometries.values())),
         "anchor_a": anchor_a,
         "anchor_b": anchor_b,
@@ -110,6 +111,14 @@ def _of_materials(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
         "contact_stiffness": np.array([spec.contact_stiffness for spec in specs], dtype=np.float64),
         "contact_damping": np.array([spec.contact_damping for spec in specs], dtype=np.float64),
     }
+
+
+def _of_pairs(world: WorldSpec) -> dict[str, np.ndarray]:
+    """Return the friction of pairs of geometries, if one has its own; zero across pairs with one number."""
+    if not world.pair_frictions:
+        return {}
+    rows = [[value or 0.0 for value in values] for values in world.pair_frictions.values()]
+    return dict(zip(OF_PAIRS, np.array(rows, dtype=np.float64).T.copy(), strict=True))
 
 
 def _of_moving_surfaces(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
@@ -234,6 +243,7 @@ def _owner(model: Model, per: str, index: int) -> str:
     names: dict[str, Sequence[str]] = {
         "link": model.link_names,
         "geometry": [geometry.name for geometry in model.geometries],
+        "pair": model.pair_names,
         "anchor": model.equalities.anchor_names,
         "coupling": model.equalities.coupling_names,
         "actuator": model.actuator_names,

@@ -12,7 +12,7 @@ from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, leas
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.muscles import RANGES as MUSCLE_RANGES
-from sim.model.parameters import PARAMETERS, TOLERANCE
+from sim.model.parameters import ACROSS_PAIRS, PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
 from sim.simulation.engine.settings import Settings
 from sim.simulation.options import require_regular
@@ -79,6 +79,12 @@ def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) 
         raise ModelError(
             f"parameter 'friction_across' is not zero for geometry '{model.geometries[index].name}', which has no "
             "friction_direction"
+        )
+    if name in ACROSS_PAIRS and (value[..., unused] != 0.0).any():
+        index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, len(unused)).any(axis=0))[0])
+        raise ModelError(
+            f"parameter '{name}' is not zero for the pair '{model.pair_names[index]}', which has one friction for both "
+            "tangents; give set_pair_friction two numbers"
         )
     if name == "limit_stiffness" and by_mujoco and np.isfinite(value).any():
         raise ModelError(

@@ -104,8 +104,10 @@ class GridCollision(CollisionModel):
         room = members * own.grid.words * WORD
         own.num_pairs = room * self.num_families
         total = own.num_pairs * num_worlds
-        own.pair_a, own.pair_b, own.pair_rule = (wp.zeros(total, dtype=wp.int32, device=self._device) for _ in range(3))
-        own.pair_friction = wp.zeros(total, dtype=codes.warp_types(self._scalar).vec3, device=self._device)
+        own.pair_a, own.pair_b, own.pair_rule, own.pair_stated = (
+            wp.zeros(total, dtype=wp.int32, device=self._device) for _ in range(4)
+        )
+        own.no_friction = wp.zeros(total, dtype=codes.warp_types(self._scalar).vec3, device=self._device)
         own.pairs = {family: own._pairs_between(0, 0, first_bit=0, end_bit=0, room=0) for family in FAMILIES}
         for index, family in enumerate(self._families):
             between = index * room * num_worlds, (index + 1) * room * num_worlds
@@ -116,7 +118,7 @@ class GridCollision(CollisionModel):
             a=own.pair_a,
             b=own.pair_b,
             rule=own.pair_rule,
-            friction=own.pair_friction,
+            stated=own.pair_stated,
             bits=own.all_candidates(num_worlds),
         )
         buckets = 1 << max(8 * members - 1, 1).bit_length()
@@ -146,7 +148,7 @@ class GridCollision(CollisionModel):
             owner = pair[0] if pair[0] in self._in_cells else pair[1]
             owned[slot[owner]].append(pair)
         listed = list(itertools.chain.from_iterable(owned))
-        rules, frictions = friction_rules(model, listed)
+        rules, stated = friction_rules(model, listed)
         partners = [[b if a == index else a for a, b in own] for index, own in zip(members, owned, strict=True)]
         excluded: list[set[int]] = [set() for _ in members]
         for a, b in itertools.chain(model.excluded_pairs, pairs):
@@ -170,7 +172,7 @@ class GridCollision(CollisionModel):
             partner_start=self._integers(_starts(partners)),
             partner=self._integers(list(itertools.chain.from_iterable(partners))),
             partner_rule=self._integers(rules),
-            partner_friction=self._array(frictions, codes.warp_types(model.scalar).vec3),
+            partner_stated=self._integers(stated),
             excluded_start=self._integers(_starts(excluded)),
             excluded=self._integers(list(itertools.chain.from_iterable(map(sorted, excluded)))),
             family=self._integers(table.reshape(-1)),

@@ -152,7 +152,8 @@ class CollisionModel:
         pair_b: second geometry of each pair [num_pairs].
         pair_rule: rule that combines each pair's friction, a code of :mod:`warp_kernels.collision.materials`
             [num_pairs].
-        pair_friction: sliding, torsional and rolling friction if stated for the pair [num_pairs].
+        pair_stated: index of each pair among those with their own friction, -1 without [num_pairs].
+        no_friction: zeros [num_pairs], the friction of those before ``state_friction`` replaces it.
         directions: directions of friction that differs along two tangents, see :func:`friction_directions`; None
             without.
         pairs: pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
@@ -201,10 +202,10 @@ class CollisionModel:
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         listed = list(zip(pair_a.tolist(), pair_b.tolist(), strict=True))
-        rules, stated = friction_rules(model, listed, by_mujoco)
-        self.directions = friction_directions(model, listed, by_mujoco, device)
-        self.pair_rule = self._integers(rules)
-        self.pair_friction = self._array(stated, codes.warp_types(model.scalar).vec3)
+        rules, stated = friction_rules(model, listed)
+        self.directions = friction_directions(model, listed, device)
+        self.pair_rule, self.pair_stated = self._integers(rules), self._integers(stated)
+        self.no_friction = wp.zeros(self.num_pairs, dtype=codes.warp_types(model.scalar).vec3, device=device)
         self.colliding = self._integers(np.union1d(pair_a, pair_b))
         family = [family_of(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         limits = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]

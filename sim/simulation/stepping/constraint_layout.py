@@ -11,11 +11,12 @@ from sim.simulation.stepping.tendon_layout import heavy_tendons, tendon_rows
 from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
+RESISTANCE_OF_PAIRS = ("pair_torsional_friction", "pair_rolling_friction", "pair_rolling_friction_across")
 # Parameters that decide the layout.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "rotation_limit", "contact_stiffness",
-    "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
-    "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
+    "restitution", "torsional_friction", "rolling_friction", *RESISTANCE_OF_PAIRS, "actuator_force_limit",
+    "tendon_lower_limit", "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
 # Limits of spherical joints, in the order of :mod:`warp_kernels.constraints.limits`.
 CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
@@ -80,7 +81,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         heavy=heavy_tendons(model, parameters),
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
-        resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
+        resisting=_most_resisting(model, np.maximum(*resistance) > 0.0, parameters),
         bouncing=any(
             # The restitution of static geometries is 1, so that the moving body decides.
             geometry.collides and geometry.link >= 0 and bounces[i] > 0.0
@@ -103,9 +104,10 @@ def least_inverse_masses(model: Model) -> np.ndarray:
     return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=(moved > 0.0) & ~model.prescribed)
 
 
-def _most_resisting(model: Model, resists: np.ndarray) -> int:
+def _most_resisting(model: Model, resists: np.ndarray, parameters: Mapping[str, np.ndarray]) -> int:
     """Return the maximum number of contacts of pairs with a resisting geometry, or with a stated resistance."""
-    stated = {(pair.a, pair.b) for pair in model.pair_frictions if pair.torsional_friction or pair.rolling_friction}
+    own = [np.atleast_2d(parameters[name]).max(axis=0) for name in RESISTANCE_OF_PAIRS if model.pair_frictions]
+    stated = {(pair.a, pair.b) for pair, *most in zip(model.pair_frictions, *own, strict=True) if any(most)}
     if not (stated or resists.any()):
         return 0
     if is_crowd(model):

@@ -8,6 +8,7 @@ import warp as wp
 
 from sim.arrays.allocation import fill
 from sim.model.model import Model, PairFriction
+from sim.model.parameters import OF_PAIRS
 from warp_kernels.collision.directions import ISOTROPIC, WORLD_AXES
 from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND, STATED
 from warp_kernels.collision.structs import collision_structs
@@ -16,30 +17,21 @@ from warp_kernels.types import CAPSULE, PLANE, warp_types
 NAMES = ("friction", "torsional_friction", "rolling_friction")
 
 
-def friction_rules(
-    model: Model, pairs: Iterable[tuple[int, int]], by_mujoco: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def friction_rules(model: Model, pairs: Iterable[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the friction rules of pairs of geometries.
 
     Args:
         model: the model.
         pairs: indices of both geometries.
-        by_mujoco: whether the contact law is MuJoCo's, for which rolling friction is that about the first tangent, not
-            the larger one.
 
     Returns:
-        codes of :mod:`warp_kernels.collision.materials` [num_pairs]; sliding, torsional and rolling friction if stated
-        for the pair, otherwise zero [num_pairs, 3].
+        codes of :mod:`warp_kernels.collision.materials` [num_pairs]; index of each pair in ``model.pair_frictions``,
+        -1 without its own friction [num_pairs].
     """
-    stated = _stated(model)
-    rules, frictions = [], []
-    for i, j in pairs:
-        own = stated.get((min(i, j), max(i, j)))
-        rules.append(_rule(model, i, j) if own is None else STATED)
-        frictions.append((0.0, 0.0, 0.0))
-        if own is not None:
-            frictions[-1] = (own.friction, own.torsional_friction, _rolling(own, by_mujoco))
-    return np.array(rules, dtype=np.int32), np.array(frictions).reshape(-1, 3)
+    listed, stated = list(pairs), _stated(model)
+    numbers = [stated.get((min(pair), max(pair)), -1) for pair in listed]
+    rules = [_rule(model, *pair) if own < 0 else STATED for pair, own in zip(listed, numbers, strict=True)]
+    return np.array(rules, dtype=np.int32), np.array(numbers, dtype=np.int32)
 
 
 def pair_friction(model: Model, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
@@ -49,12 +41,25 @@ def pair_friction(model: Model, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
     """
     listed = list(pairs)
     both = np.array(listed, dtype=np.int64).reshape(-1, 2)
-    rules, stated = friction_rules(model, listed, by_mujoco=True)
+    rules, own = friction_rules(model, listed)
+    stated = np.zeros((len(listed), 3))
+    if (own >= 0).any():
+        stated[own >= 0] = np.stack([model.parameters[f"pair_{name}"] for name in NAMES], axis=1)[own[own >= 0]]
     values = np.stack([model.parameters[name] for name in NAMES], axis=1)
     a, b = values[both[:, 0]], values[both[:, 1]]
     combined = np.concatenate([a[:, :1] * b[:, :1], a[:, 1:] + b[:, 1:]], axis=1)
     by_rule = {PRODUCT: combined, MAXIMUM: np.maximum(a, b), FIRST: a, SECOND: b, STATED: stated}
     return np.select([rules[:, None] == rule for rule in by_rule], list(by_rule.values()))
+
+
+def five_frictions(model: Model) -> np.ndarray:
+    """Return MuJoCo's five numbers of each pair with its own friction [num_pairs, 5]: two slides, spin, two rolls."""
+    if not model.pair_frictions:
+        return np.zeros((0, 5))
+    slide, slide_across, spin, roll, roll_across = (model.parameters[name] for name in OF_PAIRS)
+    isotropic = np.array([pair.is_isotropic for pair in model.pair_frictions])
+    across = np.where(isotropic, slide, slide_across), np.where(isotropic, roll, roll_across)
+    return np.stack([slide, across[0], spin, roll, across[1]], axis=1)
 
 
 def has_directions(model: Model) -> bool:
@@ -63,19 +68,16 @@ def has_directions(model: Model) -> bool:
     return directed or not all(pair.is_isotropic for pair in model.pair_frictions)
 
 
-def friction_directions(
-    model: Model, pairs: list[tuple[int, int]], by_mujoco: bool, device: wp.DeviceLike
-) -> Any | None:
+def friction_directions(model: Model, pairs: list[tuple[int, int]], device: wp.DeviceLike) -> Any | None:
     """Return the ``Directions`` of :mod:`warp_kernels.collision.structs` of pairs; None if none of them has any.
 
     Where both geometries have a direction and neither a higher priority, it counts as if neither had one.
     """
     if not has_directions(model):
         return None
-    stated, t = _stated(model), warp_types(model.scalar)
+    t = warp_types(model.scalar)
+    stated = {key: model.pair_frictions[index] for key, index in _stated(model).items()}
     guides = [_guide(model, pair, stated.get((min(pair), max(pair)))) for pair in pairs]
-    owners = [stated.get((min(pair), max(pair))) for pair in pairs]
-    rolling = [(1.0, 1.0) if own is None else _lengths(own, by_mujoco) for own in owners]
 
     def array(values: list[Any], dtype: Any) -> wp.array:
         return wp.array(values, dtype=dtype, device=device)
@@ -85,25 +87,13 @@ def friction_directions(
         geometry=array([guide for guide, _ in guides], wp.int32),
         axis=array([axis for _, axis in guides], t.vec3),
         turn=array([_turn(model, pair, guide) for pair, (guide, _) in zip(pairs, guides, strict=True)], t.vec2),
-        across=array([0.0 if own is None else own.friction_across for own in owners], model.scalar),
-        rolling=array(rolling, t.vec2),
         directed=array([int(geometry.friction_direction is not None) for geometry in model.geometries], wp.int32),
     )
 
 
-def _stated(model: Model) -> dict[tuple[int, int], PairFriction]:
-    return {(pair.a, pair.b): pair for pair in model.pair_frictions}
-
-
-def _rolling(own: PairFriction, by_mujoco: bool) -> float:
-    """Return the rolling friction of the circular cone, see :mod:`warp_kernels.collision.directions`."""
-    return own.rolling_friction if by_mujoco else max(own.rolling_friction, own.rolling_friction_across)
-
-
-def _lengths(own: PairFriction, by_mujoco: bool) -> tuple[float, float]:
-    """Return the lengths of both tangents for rolling friction."""
-    whole = _rolling(own, by_mujoco)
-    return (own.rolling_friction / whole, own.rolling_friction_across / whole) if whole > 0.0 else (1.0, 1.0)
+def _stated(model: Model) -> dict[tuple[int, int], int]:
+    """Return the index of each pair with its own friction, by its geometries."""
+    return {(pair.a, pair.b): index for index, pair in enumerate(model.pair_frictions)}
 
 
 def _guide(model: Model, pair: tuple[int, int], own: PairFriction | None) -> tuple[int, tuple[float, ...]]:

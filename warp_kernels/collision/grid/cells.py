@@ -19,7 +19,6 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
     """Return the structs for one precision. A *member* is a geometry of a possible pair, by its index in
     ``colliding``.
     """
-    vec3 = warp_types(scalar).vec3
 
     @wp.struct
     class Grid:
@@ -38,7 +37,7 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
             partner: geometries that a member is always compared with [partner].
             partner_rule: rule that combines their friction, a code of :mod:`warp_kernels.collision.materials`
                 [partner].
-            partner_friction: sliding, torsional and rolling friction if given for the two [partner].
+            partner_stated: number of the two among the pairs with their own friction, -1 without [partner].
             excluded_start: start of the excluded members of each member in ``excluded``, and their end [member + 1].
             excluded: members that a member in the cells is never compared with [excluded].
             family: index of the family of two types among those present, at 16 type + other type [16 * 16].
@@ -55,7 +54,7 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
         partner_start: wp.array(dtype=int)
         partner: wp.array(dtype=int)
         partner_rule: wp.array(dtype=int)
-        partner_friction: wp.array(dtype=vec3)
+        partner_stated: wp.array(dtype=int)
         excluded_start: wp.array(dtype=int)
         excluded: wp.array(dtype=int)
         family: wp.array(dtype=int)
@@ -85,14 +84,14 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
             a: first geometry of each pair.
             b: second geometry of each pair.
             rule: rule that combines their friction.
-            friction: sliding, torsional and rolling friction if given for the pair.
+            stated: number of each pair among those with their own friction, -1 without.
             bits: a bit for each pair [(f num_members + m) words, world].
         """
 
         a: wp.array(dtype=wp.int32)
         b: wp.array(dtype=wp.int32)
         rule: wp.array(dtype=wp.int32)
-        friction: wp.array(dtype=vec3)
+        stated: wp.array(dtype=wp.int32)
         bits: wp.array2d(dtype=wp.uint32)
 
     return SimpleNamespace(Grid=Grid, Cells=Cells, CandidatePairs=CandidatePairs)

@@ -67,7 +67,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         return a < other_a or (a == other_a and b < other_b)
 
     @wp.func
-    def add_pair(start: int, room: int, count: int, a: int, b: int, rule: int, friction: vec3, pairs: CandidatePairs):
+    def add_pair(start: int, room: int, count: int, a: int, b: int, rule: int, stated: int, pairs: CandidatePairs):
         """Insert a pair in order among the ``count`` from ``start`` on; beyond the capacity the last ones are
         dropped.
         """
@@ -77,13 +77,13 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
                 pairs.a[start + at] = pairs.a[start + at - 1]
                 pairs.b[start + at] = pairs.b[start + at - 1]
                 pairs.rule[start + at] = pairs.rule[start + at - 1]
-                pairs.friction[start + at] = pairs.friction[start + at - 1]
+                pairs.stated[start + at] = pairs.stated[start + at - 1]
             at -= 1
         if at < room:
             pairs.a[start + at] = a
             pairs.b[start + at] = b
             pairs.rule[start + at] = rule
-            pairs.friction[start + at] = friction
+            pairs.stated[start + at] = stated
 
     @Native(None, 1, "grid").func_native(len(FAMILIES))
     def counted(found: counts, family: int) -> counts:
@@ -139,7 +139,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         family = grid.family[16 * geometries.type[a] + geometries.type[b]]
         start = start_of(family, member, world, colliding.shape[0], grid, pairs)
         rule = combined_rule(first, second, grid)
-        add_pair(start, grid.words * WORD, found[family], a, b, rule, vec3(), pairs)
+        add_pair(start, grid.words * WORD, found[family], a, b, rule, -1, pairs)
         return counted(found, family)
 
     @wp.func
@@ -217,7 +217,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
                 start = start_of(family, member, world, members, grid, candidates)
                 add_pair(
                     start, grid.words * WORD, found[family], a, b, grid.partner_rule[entry],
-                    grid.partner_friction[entry], candidates,
+                    grid.partner_stated[entry], candidates,
                 )  # fmt: skip
                 found = counted(found, family)
         if grid.in_cells[member] == 1:

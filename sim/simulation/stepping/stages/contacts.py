@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import active_tape
+from sim.model.parameters import OF_PAIRS
 from sim.simulation.options import hard_options
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.collision.broad_phase import WORD, broad_phase_kernels
@@ -21,6 +22,7 @@ from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.contact import ARRIVAL
+from warp_kernels.collision.stated import stated_kernels
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
@@ -126,6 +128,8 @@ class ContactStage(Stage):
         if self.slot_time.shape[0]:
             step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slot_threads, tape=True)
         self._evaluate()
+        if step.model.pair_frictions:
+            step.launch(stated_kernels(step.scalar, step.looping).state_friction, step.slot_threads, tape=True)
         if step.collision.directions is not None:
             self._direct_friction()
         self._combine_materials()
@@ -198,6 +202,7 @@ class ContactStage(Stage):
                     "pairs": step.collision.pairs[family],
                     "mujoco_pyramids": mujoco_pyramids,
                     "lever_arrival": arrival,
+                    "pair_friction": step.collision.no_friction,
                 }
                 step.launch(kernel, step.slot_threads, tape=family != ON_PLANE, **named)
                 tape = active_tape()
@@ -211,11 +216,12 @@ class ContactStage(Stage):
         """Replace frame and friction of contacts whose friction differs along two tangents."""
         step = self._step
         kernels = direction_kernels(step.scalar, step.looping)
+        without = {} if step.model.pair_frictions else dict.fromkeys(OF_PAIRS, step.worlds_last(0))
         launch = functools.partial(step.launch, directions=step.collision.directions, by_mujoco=int(step.by_mujoco))
-        launch(kernels.direct_friction, step.slot_threads)
+        launch(kernels.direct_friction, step.slot_threads, without)
         tape = active_tape()
         if tape is not None:
-            back = functools.partial(launch, kernels.direct_friction_adjoint, step.slot_threads)
+            back = functools.partial(launch, kernels.direct_friction_adjoint, step.slot_threads, without)
             tape.record_func(back, [step.kinematics.pose.worlds, self.contact_frame, self.contact_friction])
 
     def _combine_materials(self) -> None:
@@ -225,3 +231,6 @@ class ContactStage(Stage):
             step.launch(kernels.pair_spring, step.slot_threads, tape=True)
         if step.layout.resisting:
             step.launch(kernels.pair_resistance, step.slot_threads, tape=True)
+            if step.model.pair_frictions:
+                kernel = stated_kernels(step.scalar, step.looping).state_resistance
+                step.launch(kernel, step.slot_threads, tape=True, by_mujoco=int(step.by_mujoco))
