@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import write_json
+from warp_kernels.team import WIDTHS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = "bench/results"
@@ -65,7 +66,18 @@ def pieces(device: str, workers: int) -> list[Piece]:
         Piece(f"bench {name}", ("-m", f"bench.{name}", *on, *further, "--json", f"{RESULTS}/{name}_{label}.json"))
         for name, further in measured.items()
     ]
-    return [*compiled, *tests, *benchmarks]
+    # What is compared with "bench step", the same with one thread per world.
+    teams = [
+        Piece(
+            f"bench step, teams of {width}",
+            (
+                "-m", "bench.step", *on, "--worlds", *WORLDS, "--threads-per-world", str(width), "--quick",
+                "--json", f"{RESULTS}/step_teams_{width}_{label}.json",
+            ),
+        )
+        for width in WIDTHS
+    ]  # fmt: skip
+    return [*compiled, *tests, *benchmarks, *teams]
 
 
 def run_pieces(

@@ -56,13 +56,14 @@ def standing(
     cores: int,
     contact: sim.ContactMethod | None = None,
     robots: int = 1,
+    threads_per_world: int = 1,
 ) -> Standing:
     """Settle one world with ``robots`` robots, then copy its state to all worlds."""
     scene = crowd.herd(robots, dtype)
     parameters = crowd.springs(scene, STIFFNESS, DAMPING)
     one = sim.Simulator(scene.model, DT, 1, device, contact, parameters, threads=1)
     settled = one.rollout(one.state(scene.q0), steps=SETTLE_STEPS).final_state
-    simulator = sim.Simulator(scene.model, DT, worlds, device, contact, parameters, threads=cores)
+    simulator = one.replace(worlds, threads=cores, threads_per_world=threads_per_world)
     return Standing(simulator, simulator.state(settled.q.numpy()[0], settled.qd.numpy()[0]))
 
 

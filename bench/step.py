@@ -4,6 +4,7 @@ On one CPU core processor time is measured, so that other work on the machine ha
 
 python -m bench.step --json out/bench/step.json
 python -m bench.step --worlds 4096 65536 --device cuda:0
+python -m bench.step --worlds 4096 65536 --device cuda:0 --threads-per-world 16
 python -m bench.step --quick
 """
 
@@ -42,7 +43,8 @@ def main() -> None:
     where = machine()
     records: list[Record] = []
     with pinned(options.cores):
-        for solver in ("newton", "pgs"):
+        # Teams solve by Newton's method alone.
+        for solver in CONTACTS if options.threads_per_world == 1 else ("newton",):
             own = [time_step(worlds, solver, options) for worlds in options.worlds]
             own.append(time_linearise(solver, options))
             add_peer(own, "MuJoCo", "mujoco", functools.partial(mujoco_times, solver, options))
@@ -65,6 +67,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
     parser.add_argument("--cores", type=int, default=1, help="processor cores for each engine (1)")
+    parser.add_argument("--threads-per-world", type=int, default=1, help="threads of a GPU for each world's solver (1)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter rollouts for measuring memory")
     return parser.parse_args()
 
@@ -72,7 +75,10 @@ def parse() -> argparse.Namespace:
 def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
     """Time the forward and the backward pass (with recompute) of a rollout of standing robots."""
     contact = CONTACTS[solver]
-    case = standing(worlds, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
+    case = standing(
+        worlds, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact,
+        threads_per_world=options.threads_per_world,
+    )  # fmt: skip
     tau = case.control(STEPS)
     seed = wp.ones_like(case.state.q)
     trajectory = case.simulator.rollout(case.state, tau)
@@ -104,7 +110,10 @@ def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
 def time_linearise(solver: str, options: argparse.Namespace) -> Record:
     """Time the whole Jacobian of a step, for which MuJoCo has finite differences."""
     contact = CONTACTS[solver]
-    case = standing(LINEARISED, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
+    case = standing(
+        LINEARISED, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact,
+        threads_per_world=options.threads_per_world,
+    )  # fmt: skip
 
     def linearise() -> None:
         case.simulator.linearise(case.state)

@@ -66,6 +66,9 @@ class Simulator:
             :class:`sim.ModelContact`, and "euler" otherwise.
         state_limit: maximum magnitude of a coordinate [m, rad] and of a velocity [m/s, rad/s]. A world beyond it has
             diverged, and is treated like one whose state isn't finite, see :attr:`bad_worlds`. Infinite for no limit.
+        threads_per_world: threads of a GPU that share out the constraint solver's work for one world: 1, 8, 16 or 32.
+            More than one requires :class:`sim.HardContact`, and at most 64 degrees of freedom if the model has several
+            trees. Experimental: not yet run on a GPU. On a CPU one thread does the same work, for tests.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
@@ -97,12 +100,13 @@ class Simulator:
         contact_sensors: Sequence[str | int] = (),
         integrator: str | None = None,
         state_limit: Sequence[float] = STATE_LIMIT,
+        threads_per_world: int = 1,
     ):
         if parameters is not None:
             require_type("Simulator: parameters", parameters, Mapping, "a dictionary, from names to values")
         require_flags("Simulator", check_finite=check_finite)
         settings = checked_settings(
-            model, dt, num_worlds, device, contact, integrator, threads, contact_sensors, state_limit
+            model, dt, num_worlds, device, contact, integrator, threads, contact_sensors, state_limit, threads_per_world
         )
         self.model = settings.model
         self.dt = settings.dt
@@ -113,6 +117,7 @@ class Simulator:
         self.threads = settings.threads
         self.contact_sensors = settings.contact_sensors
         self.state_limit = settings.state_limit
+        self.threads_per_world = settings.threads_per_world
         self.engine = Engine(settings, parameters or {}, check_finite)
         self._lineariser: Lineariser | None = None
         self._looked_at_the_start = False
@@ -127,6 +132,7 @@ class Simulator:
             self.contact_sensors,
             self.integrator,
             self.state_limit,
+            self.threads_per_world,
         )
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ REPORTS = {
 }  # fmt: skip
 ARGUMENTS = {
     "check_finite", "contact", "contact_sensors", "device", "dt", "integrator", "model", "num_worlds", "state_limit",
-    "threads",
+    "threads", "threads_per_world",
 }  # fmt: skip
 
 

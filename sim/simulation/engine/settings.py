@@ -13,6 +13,7 @@ from sim.model.model import Model
 from sim.simulation.options import ContactMethod, ModelContact, MujocoContact, checked_state_limit
 from sim.simulation.stepping.integrators import require_integrator
 from sim.simulation.stepping.sensors import chosen_sensors
+from sim.simulation.stepping.solvers.choose import require_teams
 
 LONGEST_STEP = 1e6  # [s]; squares of longer ones overflow single precision soon
 
@@ -35,6 +36,7 @@ class Settings:
     threads: int
     contact_sensors: tuple[int | str, ...]
     state_limit: tuple[float, float]
+    threads_per_world: int
 
     @property
     def by_mujoco(self) -> bool:
@@ -60,6 +62,7 @@ def checked_settings(
     threads: int | None,
     contact_sensors: Sequence[str | int],
     state_limit: Sequence[float],
+    threads_per_world: int,
 ) -> Settings:
     """Return the settings for the arguments of a simulator.
 
@@ -81,6 +84,7 @@ def checked_settings(
         integrator = "euler" if stated is None else stated.integrator
     contact = contact.resolved(model)
     require_integrator(integrator, isinstance(contact, MujocoContact))
+    require_teams(threads_per_world, model, contact)
     return Settings(
         model,
         float(dt),
@@ -91,4 +95,5 @@ def checked_settings(
         threads or len(usable_cores()),
         chosen_sensors(model, contact_sensors),
         checked_state_limit("Simulator", state_limit),
+        int(threads_per_world),
     )

@@ -69,7 +69,7 @@ def make_shards(settings: Settings, parameters: Parameters) -> list[Shard]:
         found = collision.for_worlds(last - first, contacts)
         world_range = (s.num_worlds, first)
         return INTEGRATORS[s.integrator](
-            device_model, found, layout, s.contact, s.dt, world_range, contacts, law, s.state_limit
+            device_model, found, layout, s.contact, s.dt, world_range, contacts, law, s.state_limit, s.threads_per_world
         )
 
     def make_all() -> list[Shard]:

@@ -53,6 +53,7 @@ class Workspace(SolverChoice):
         max_contacts: contact capacity per world.
         law: parameters of MuJoCo's law, if that is the law.
         state_limit: maximum coordinate and velocity of a world that isn't bad, see :class:`sim.Simulator`.
+        threads_per_world: threads of a GPU that share out the solver's work for one world.
     """
 
     # Whether gains of actuators are weighted, see :mod:`warp_kernels.solver.joint_weights`.
@@ -83,6 +84,7 @@ class Workspace(SolverChoice):
         max_contacts: int,
         law: MujocoLaw | None,
         state_limit: tuple[float, float],
+        threads_per_world: int,
     ):
         self.model: Model = device_model.model
         self.device_model = device_model
@@ -96,6 +98,7 @@ class Workspace(SolverChoice):
         most = float(np.finfo(self.model.dtype).max)
         self.largest_q, self.largest_qd = (self.scalar(min(limit, most)) for limit in state_limit)
         self.max_contacts = max_contacts
+        self.threads_per_world = threads_per_world
         self.law = law
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
@@ -122,7 +125,8 @@ class Workspace(SolverChoice):
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
         # Time for which positions move with the velocity after a step.
         self.drift_time = self.dt
-        lanes = lanes_worth(device_model.lanes, self.total_worlds)
+        # Teams solve world by world.
+        lanes = lanes_worth(device_model.lanes, self.total_worlds) if threads_per_world == 1 else 1
         self.groups = LaneGroups(self.scalar, self.num_worlds, lanes, self.device)
         self._find_free_bases()
         self._allocate_state()

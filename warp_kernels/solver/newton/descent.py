@@ -36,7 +36,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     common, vec2 = row_functions(scalar), warp_types(scalar).vec2
-    zero, one = scalar(0.0), scalar(1.0)
+    zero = scalar(0.0)
     precision = scalar(rounding(scalar))
     singular = scalar(PIVOT_ROUNDINGS * rounding(scalar))
     sums = scalar(SUMS[scalar])
@@ -86,6 +86,28 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         return largest
 
     @wp.func
+    def slope_of(i: int, length: scalar, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Return the share of a constraint in the derivative of the convex function along the step, at a step
+        length.
+        """
+        kind = constraints.kind[i, world]
+        if wp.static(f.paired):
+            contact = constraints.item[i, world]
+            if f.is_paired(kind, contact, world, problem):
+                return zero
+            if follows_contact(kind):
+                own, other = f.cone.impulse_at(
+                    iterate.value[contact, world] + length * iterate.slip[contact, world],
+                    iterate.value[i, world] + length * iterate.slip[i, world],
+                    problem.row_stiffness[contact, world],
+                    f.coefficients(contact, world, problem),
+                )
+                return wp.dot(own, iterate.slip[contact, world]) + wp.dot(other, iterate.slip[i, world])
+        bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
+        value = iterate.value[i, world] + length * iterate.slip[i, world]
+        return wp.dot(laws.impulse_at(kind, value, problem.row_stiffness[i, world], bounds), iterate.slip[i, world])
+
+    @wp.func
     def slope_along(
         world: int,
         count: int,
@@ -102,26 +124,157 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         total = begins + length * grows
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            kind = constraints.kind[i, world]
-            if wp.static(f.paired):
-                contact = constraints.item[i, world]
-                if f.is_paired(kind, contact, world, problem):
-                    continue
-                if follows_contact(kind):
-                    own, other = f.cone.impulse_at(
-                        iterate.value[contact, world] + length * iterate.slip[contact, world],
-                        iterate.value[i, world] + length * iterate.slip[i, world],
-                        problem.row_stiffness[contact, world],
-                        f.coefficients(contact, world, problem),
-                    )
-                    total -= wp.dot(own, iterate.slip[contact, world]) + wp.dot(other, iterate.slip[i, world])
-                    continue
-            bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
-            value = iterate.value[i, world] + length * iterate.slip[i, world]
-            total -= wp.dot(
-                laws.impulse_at(kind, value, problem.row_stiffness[i, world], bounds), iterate.slip[i, world]
-            )
+            total -= slope_of(i, length, world, constraints, problem, iterate)
         return total
+
+    convex_length = line_search(scalar, slope_along)
+
+    @wp.func
+    def exact_length(
+        world: int,
+        count: int,
+        nv: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Return the step length that minimises the convex function, from the step alone."""
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
+            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
+        begins = zero
+        grows = zero
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
+            push = iterate.step[k, world] / problem.inverse_mass[k, world]
+            begins += push * (iterate.z[k, world] + iterate.z_before[k, world])
+            grows += push * iterate.step[k, world]
+        return convex_length(world, count, begins, grows, constraints, problem, iterate)
+
+    @Native(scalar, 1, "newton").func_native()
+    def initial_guess(
+        begin: int,
+        end: int,
+        dt: scalar,
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        inverse_mass: wp.array2d(dtype=scalar),
+        z_before: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> scalar:
+        """Compute ``z_before`` of some degrees of freedom.
+
+        Return the scale of rounding: twice the kinetic energy of the velocity before the time step and of its change
+        without impulses.
+        """
+
+    @wp.func
+    def magnitude_of(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Return the shares of a constraint in :func:`magnitudes`, apart from epsilon."""
+        kind = constraints.kind[i, world]
+        shares = laws.compliance_shares(kind)
+        value = iterate.value[i, world]
+        size = wp.cw_div(problem.size[i, world], shares)
+        rounded = sums * problem.size_before[i, world]
+        rounded = wp.cw_div(rounded + common.sizes(problem.value_before[i, world]) + common.sizes(value), shares)
+        impulse = iterate.impulse[i, world]
+        square = vec2()
+        if impulse[0] != zero or wp.abs(value[0]) <= precision * rounded[0]:
+            square = vec2(size[0] * size[0], rounded[0] * rounded[0])
+            others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
+            bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
+            if not is_contact(kind) or others < bound * bound:
+                square += vec2(size[1] * size[1], rounded[1] * rounded[1])
+        return square * laws.tangent_stiffness(kind, problem.row_stiffness[i, world], problem.bound[i, world])
+
+    @wp.func
+    def magnitudes(
+        world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Return sums over active rows in the kinetic energy norm: the magnitude, of the squares of the terms of their
+        velocities at v*, and that of the squares of what ``precision`` is multiplied by in the rounding of their values
+        at z.
+
+        The norm is W = 1 / (epsilon stiffness). An error of a row value changes its impulse by 1 / (epsilon W) times as
+        much. Sliding friction depends on its bound instead.
+        """
+        total = vec2()
+        for n in range(count):
+            total += magnitude_of(parts.constraint_of(n, world, iterate), world, constraints, problem, iterate)
+        return epsilon * total
+
+    @wp.func
+    def guess_of(k: int, world: int, attempt: int, problem: Problem, iterate: Iterate):
+        """Return z of a degree of freedom for an initial guess, see :func:`initial_guesses`."""
+        is_prescribed = problem.inverse_mass[k, world] <= scalar(LEAST_INVERSE)
+        return wp.where(attempt == 1 or is_prescribed, -iterate.z_before[k, world], zero)
+
+    @wp.func
+    def goal(rounded: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
+        """Return the square of a converged residual: the tolerance, or rounding.
+
+        rounded: of the values that the residual is computed from, see :func:`magnitudes`; scale: see
+        :func:`initial_guess`; epsilon: the regularisation.
+        """
+        relative = wp.max(tolerance, scalar(MOMENTUM_SUMS) * precision)
+        rounding = precision / epsilon
+        return relative * relative * scale + rounding * rounding * rounded
+
+    @wp.func
+    def pushes(world: int, count: int, iterate: Iterate):
+        """Return whether any constraint has an impulse."""
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
+            if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
+                return True
+        return False
+
+    @wp.func
+    def set_guess(world: int, nv: int, attempt: int, problem: Problem, iterate: Iterate):
+        """Set z to an initial guess, see :func:`initial_guesses`."""
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
+            iterate.z[k, world] = guess_of(k, world, attempt, problem, iterate)
+
+    @wp.func
+    def find_residual(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+
+    begin = initial_guesses(scalar, set_guess, find_residual, pushes)
+
+    return SimpleNamespace(
+        singular=singular,
+        find_step=find_step,
+        move=move,
+        step_square=step_square,
+        velocity_left=velocity_left,
+        exact_length=exact_length,
+        initial_guess=initial_guess,
+        guess_of=guess_of,
+        pushes=pushes,
+        slope_of=slope_of,
+        magnitude_of=magnitude_of,
+        magnitudes=magnitudes,
+        goal=goal,
+        begin=begin,
+    )
+
+
+def line_search(scalar: Any, slope_along: wp.Function) -> wp.Function:
+    """Return the Warp function of the line search for one precision.
+
+    Args:
+        scalar: precision.
+        slope_along: derivative of the convex function, see :func:`descent_functions`.
+    """
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
     def convex_length(
@@ -168,98 +321,23 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 high_slope = slope
         return high
 
-    @wp.func
-    def exact_length(
-        world: int,
-        count: int,
-        nv: int,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Return the step length that minimises the convex function, from the step alone."""
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
-        begins = zero
-        grows = zero
-        for n in range(nv):
-            k = parts.dof_of(n, world, iterate)
-            push = iterate.step[k, world] / problem.inverse_mass[k, world]
-            begins += push * (iterate.z[k, world] + iterate.z_before[k, world])
-            grows += push * iterate.step[k, world]
-        return convex_length(world, count, begins, grows, constraints, problem, iterate)
+    return convex_length
 
-    @Native(scalar, 1, "newton").func_native()
-    def initial_guess(
-        begin: int,
-        end: int,
-        dt: scalar,
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        paths: Paths,
-        factor_l: wp.array2d(dtype=scalar),
-        inverse_mass: wp.array2d(dtype=scalar),
-        z_before: wp.array2d(dtype=scalar),
-        world: int,
-    ) -> scalar:
-        """Compute ``z_before`` of some degrees of freedom.
 
-        Return the scale of rounding: twice the kinetic energy of the velocity before the time step and of its change
-        without impulses.
-        """
+def initial_guesses(
+    scalar: Any, set_guess: wp.Function, find_residual: wp.Function, pushes: wp.Function
+) -> wp.Function:
+    """Return the Warp function that begins a solution, for one precision.
 
-    @wp.func
-    def magnitudes(
-        world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """Return sums over active rows in the kinetic energy norm: the magnitude, of the squares of the terms of their
-        velocities at v*, and that of the squares of what ``precision`` is multiplied by in the rounding of their values
-        at z.
-
-        The norm is W = 1 / (epsilon stiffness). An error of a row value changes its impulse by 1 / (epsilon W) times as
-        much. Sliding friction depends on its bound instead.
-        """
-        total = vec2()
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            kind = constraints.kind[i, world]
-            shares = laws.compliance_shares(kind)
-            value = iterate.value[i, world]
-            size = wp.cw_div(problem.size[i, world], shares)
-            rounded = sums * problem.size_before[i, world]
-            rounded = wp.cw_div(rounded + common.sizes(problem.value_before[i, world]) + common.sizes(value), shares)
-            impulse = iterate.impulse[i, world]
-            square = vec2()
-            if impulse[0] != zero or wp.abs(value[0]) <= precision * rounded[0]:
-                square = vec2(size[0] * size[0], rounded[0] * rounded[0])
-                others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
-                bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
-                if not is_contact(kind) or others < bound * bound:
-                    square += vec2(size[1] * size[1], rounded[1] * rounded[1])
-            total += square * laws.tangent_stiffness(kind, problem.row_stiffness[i, world], problem.bound[i, world])
-        return epsilon * total
-
-    @wp.func
-    def goal(rounded: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
-        """Return the square of a converged residual: the tolerance, or rounding.
-
-        rounded: of the values that the residual is computed from, see :func:`magnitudes`; scale: see
-        :func:`initial_guess`; epsilon: the regularisation.
-        """
-        relative = wp.max(tolerance, scalar(MOMENTUM_SUMS) * precision)
-        rounding = precision / epsilon
-        return relative * relative * scale + rounding * rounding * rounded
-
-    @wp.func
-    def pushes(world: int, count: int, iterate: Iterate):
-        """Return whether any constraint has an impulse."""
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
-                return True
-        return False
+    Args:
+        scalar: precision.
+        set_guess: sets z to guess number 0 or 2, the velocity before the step, or 1, that without impulses.
+        find_residual: see :mod:`warp_kernels.solver.newton.residual`.
+        pushes: whether there are impulses.
+    """
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    zero = scalar(0.0)
 
     @wp.func
     def begin(
@@ -283,11 +361,8 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
         attempt = int(0)
         while attempt < 3:
-            for n in range(nv):
-                k = parts.dof_of(n, world, iterate)
-                is_prescribed = problem.inverse_mass[k, world] <= scalar(LEAST_INVERSE)
-                iterate.z[k, world] = wp.where(attempt == 1 or is_prescribed, -iterate.z_before[k, world], zero)
-            reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+            set_guess(world, nv, attempt, problem, iterate)
+            reached = find_residual(world, count, nv, paths, constraints, problem, iterate)
             if attempt == 1:
                 free = reached
                 if free <= square:
@@ -299,16 +374,4 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             attempt += 1
         return square
 
-    return SimpleNamespace(
-        singular=singular,
-        find_step=find_step,
-        move=move,
-        step_square=step_square,
-        velocity_left=velocity_left,
-        exact_length=exact_length,
-        initial_guess=initial_guess,
-        pushes=pushes,
-        magnitudes=magnitudes,
-        goal=goal,
-        begin=begin,
-    )
+    return begin

@@ -1,14 +1,19 @@
 """Choice of a step's solver, with its reasons."""
 
-from sim.simulation.options import PgsContact
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.model.model import Model
+from sim.simulation.options import ContactMethod, HardContact, PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
 from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesWithAdjoint
 from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesWithAdjoint
 from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.solvers.teams import NewtonTeams
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
+from warp_kernels.team import WIDTHS
 
 
 def choose_impulses(step: Workspace) -> type[Impulses]:
@@ -29,12 +34,15 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     - Its adjoint does so too, unless gradients are smoothed, impulses are applied world by world, or the constraint
       capacity exceeds the group's memory.
     - Larger worlds of several trees are divided into islands, under the hard law.
+    - Teams of threads solve world by world if the simulator asks for them, see :func:`require_teams`.
     """
     options = step.contact_options
     if not step.max_constraints:
         return ConstraintSolver
     if isinstance(options, PgsContact):
         return PgsOfSweeps if options.adjoint == "unrolled" else PgsOfSolutions
+    if step.threads_per_world > 1:
+        return NewtonTeams
     resists_alone = step.layout.resisting and not (step.by_mujoco and step.cone != RESISTING)
     small = step.model.nv <= MOST_DOFS
     if step.groups.lanes > 1 and small and not resists_alone:
@@ -45,3 +53,32 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     if step.by_mujoco:
         return Mujoco
     return NewtonIslands if step.model.num_trees > 1 and not small else Newton
+
+
+def require_teams(threads_per_world: int, model: Model, contact: ContactMethod) -> None:
+    """Check that teams of this many threads can solve a model; raise ModelError if not.
+
+    Args:
+        threads_per_world: argument of the simulator.
+        model: the model.
+        contact: contact method of its steps.
+    """
+    if not is_whole(threads_per_world, 1) or threads_per_world not in (1, *WIDTHS):
+        raise ModelError(f"Simulator: threads_per_world is {threads_per_world!r}; it must be 1, 8, 16 or 32")
+    if threads_per_world == 1:
+        return
+    if not isinstance(contact, HardContact):
+        raise ModelError(
+            f"Simulator: threads_per_world={threads_per_world} requires sim.HardContact, but the contact method is "
+            f"{type(contact).__name__}; choose contact=sim.HardContact() or threads_per_world=1"
+        )
+    if model.num_trees > 1 and model.nv > MOST_DOFS:
+        raise ModelError(
+            f"Simulator: threads_per_world={threads_per_world} allows {MOST_DOFS} degrees of freedom for a model of "
+            f"several trees, but this one has {model.nv}, which islands solve faster; choose threads_per_world=1"
+        )
+    if contact.gradient_smoothing > 0.0:
+        raise ModelError(
+            f"Simulator: threads_per_world={threads_per_world} has no smoothed gradients; remove gradient_smoothing "
+            "from sim.HardContact or choose threads_per_world=1"
+        )

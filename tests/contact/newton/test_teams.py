@@ -1,0 +1,148 @@
+"""Newton's method by a team of threads per world, compared with that of one thread: a team of one on a CPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+
+import sim
+from scenes import quadruped
+from sim.simulation.stepping.solvers.teams import NewtonTeams
+from tests.contact import solution_checks as checks
+from tests.errors import raises_naming
+from tests.golden import mechanisms, plain
+from tests.golden.case import Case
+from tests.golden.record import TABLE, record
+from tests.simulation import differences
+from tests.team_checks import checked_order, team_faults
+from warp_kernels.solver.newton.team import solve as team_kernels
+from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
+
+INSIDE = 1e-4  # [m]
+TEAM = {"threads_per_world": 32}
+PYRAMID, NOSLIP = sim.HardContact(friction="pyramid"), sim.HardContact(noslip=True)
+CASES: dict[str, Callable[[], Case]] = {
+    "quadruped": lambda: plain.standing(worlds=3, steps=20),
+    "quadruped on a pyramid": lambda: plain.standing(worlds=2, steps=10, contact=PYRAMID),
+    "quadruped without slip": lambda: plain.standing(steps=10, contact=NOSLIP),
+    "stack": lambda: plain.stack(3, worlds=2, steps=10),
+    "stack with a warm start": lambda: plain.stack(3, steps=10, contact=sim.HardContact(warm_start=True)),
+    "balls in layers": lambda: replace(plain.balls(9), steps=8),
+    "bouncing bodies": lambda: replace(plain.bouncing(2), steps=20),
+    "sliding and rolling": lambda: plain.skis((0.01, 0.03), worlds=2),
+    "arm": lambda: replace(plain.arm(2), steps=20),
+    "arm with tendons": lambda: mechanisms.tendons(worlds=2, steps=20),
+    "loops": lambda: replace(mechanisms.loops(), steps=10),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_one_thread(name):
+    """States, impulses, gradients in all inputs and parameters, and the Jacobian of a step."""
+    case = CASES[name]()
+    one, team = record(case), record(replace(case, options=TEAM))
+    assert one.keys() - set_of_tables(one) == team.keys() - set_of_tables(team)
+    for key in one.keys() - set_of_tables(one) - {"residual", "adjoint_residual"}:
+        if one[key].dtype.kind == "f":
+            atol = 1e-8 * max(np.abs(one[key][np.isfinite(one[key])]).max(initial=0.0), 1e-6)
+            np.testing.assert_allclose(team[key], one[key], rtol=0, atol=atol, err_msg=key)
+        elif key == "sweeps":
+            # A residual that is nearly rounding may take one more system.
+            np.testing.assert_allclose(team[key], one[key], rtol=0, atol=1)
+        else:
+            np.testing.assert_array_equal(team[key], one[key], err_msg=key)
+    assert (team["residual"] < 1e-9).all()
+    assert (team["adjoint_residual"] < 1e-9).all()
+
+
+def set_of_tables(found: dict[str, np.ndarray]) -> set[str]:
+    return {key for key in found if key.startswith(TABLE)}
+
+
+def test_in_single_precision():
+    """As close to double precision as one thread."""
+    found = {}
+    for name, dtype, options in (("exact", "float64", {}), ("one", "float32", {}), ("team", "float32", TEAM)):
+        scene = quadruped.build(dtype, height=0.002, servo=True)
+        simulator = sim.Simulator(scene.model, 1 / 240, 2, "cpu", **options)
+        trajectory = simulator.rollout(simulator.state(scene.q0), steps=30, control=quadruped.standing_legs())
+        gradient = trajectory.backward(np.ones((2, scene.model.nq)))
+        found[name] = (trajectory.q.numpy()[-1], trajectory.qd.numpy()[-1], gradient.q.numpy())
+    assert isinstance(simulator.engine.shards[0].step.solver, NewtonTeams)
+    for exact, one, team, bound in zip(found["exact"], found["one"], found["team"], (1e-6, 1e-4, 1e-4), strict=True):
+        errors = [np.abs(values - exact).max() / np.abs(exact).max() for values in (one, team)]
+        assert errors[1] < max(3.0 * errors[0], bound), errors
+
+
+@pytest.fixture
+def reversed_items(monkeypatch):
+    """Kernels of teams take the items of a phase in reversed order, and note items that meet."""
+    make = team_kernels.kernel_module
+
+    def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
+        module = make(f"tests.reversed.{name}", *arguments, **options)
+        before = module.options["extra_build_options"]
+        wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
+        return module
+
+    monkeypatch.setattr(team_kernels, "kernel_module", checked)
+    factories = (team_kernels.team_newton_kernels, team_adjoint_kernels)
+    for factory in factories:
+        factory.cache_clear()
+    yield
+    for factory in factories:
+        factory.cache_clear()
+
+
+@pytest.mark.slow
+def test_items_of_a_phase_do_not_meet(reversed_items):
+    """Bodies that slide, roll and spin, and bodies on each other."""
+    for case in (CASES["sliding and rolling"](), CASES["stack"](), CASES["balls in layers"]()):
+        ends = []
+        for options in ({}, TEAM):
+            simulator = replace(case, options=options).simulator()
+            given = case.inputs()
+            trajectory = simulator.rollout(simulator.state(given["q"], given["qd"]), given["tau"])
+            gradient = trajectory.backward(np.ones_like(given["q"]))
+            ends.append((trajectory.q.numpy()[-1], trajectory.qd.numpy()[-1], gradient.qd.numpy()))
+        for one, team in zip(*ends, strict=True):
+            np.testing.assert_allclose(team, one, rtol=0, atol=1e-8 * np.abs(one).max())
+    assert team_faults() == []
+    solver = team_kernels.team_newton_kernels(wp.float64, "cone", 32, 0)
+    assert solver.module.name.startswith("backswing.tests.reversed.")
+
+
+@pytest.mark.parametrize(
+    ("check_scene", "inside"),
+    [
+        (checks.check_sliding_ball, (INSIDE,)),
+        (checks.check_spinning_and_rolling_friction, (INSIDE,)),
+        (checks.check_robot, ()),
+    ],
+)
+def test_gradients_by_differences(check_scene, inside, monkeypatch):
+    """The gradients of teams; the differences are those of one thread."""
+    of_one_thread = differences.Case.simulator
+
+    def of_teams(case: differences.Case, num_worlds: int = 1, *others: str, **parameters: np.ndarray) -> sim.Simulator:
+        return of_one_thread(case, num_worlds, *others, **parameters).replace(num_worlds, **TEAM)
+
+    monkeypatch.setattr(differences.Case, "simulator", of_teams)
+    check_scene(sim.HardContact(), *inside)
+
+
+def test_what_teams_do_not_solve():
+    model = quadruped.build("float64").model
+    for width in (0, 2, 64, "8"):
+        with raises_naming("threads_per_world is", "1, 8, 16 or 32"):
+            sim.Simulator(model, 0.01, device="cpu", threads_per_world=width)
+    for contact in (sim.PgsContact(), sim.MujocoContact()):
+        with raises_naming("threads_per_world=8 requires sim.HardContact", type(contact).__name__):
+            sim.Simulator(model, 0.01, device="cpu", contact=contact, threads_per_world=8)
+    with raises_naming("no smoothed gradients"):
+        sim.Simulator(model, 0.01, device="cpu", contact=sim.HardContact(gradient_smoothing=0.1), threads_per_world=8)
+    with raises_naming("allows 64 degrees of freedom", "threads_per_world=1"):
+        sim.Simulator(plain.stack(12).model, 0.01, device="cpu", threads_per_world=32)
