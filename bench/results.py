@@ -309,8 +309,8 @@ PAGES = [
     Page(
         "walking",
         "Robots that follow velocities",
-        "A quadruped follows commanded velocities to within 0.1 m/s after 40 to 100 s of training on two cores.\n"
-        "Trained on hard contacts, its error in MuJoCo is 0.02 to 0.05 m/s larger; trained under MuJoCo's law, the\n"
+        "A quadruped follows commanded velocities to within 0.1 m/s after 60 to 120 s of training on two cores.\n"
+        "Trained on hard contacts, its error in MuJoCo is up to 0.05 m/s larger; trained under MuJoCo's law, the\n"
         "same.",
         (Section("", "walking_cpu.json", "python -m bench.walking --seeds 5", walking.section),),
     ),
