@@ -100,8 +100,7 @@ static Checks checks;
 namespace wp {
 
 template <typename T, typename... Indices>
-inline T* address(const array_t<T>& values, int i, Indices... further)
-    __attribute__((enable_if(true, "preferred"))) {
+inline T* address(const array_t<T>& values, int i, Indices... further) __attribute__((enable_if(true, "preferred"))) {
     T& entry = index(values, i, further...);
     backswing::team::checks.note(entry, false);
     return &entry;
@@ -119,8 +118,7 @@ inline void array_store(const array_t<T>& values, int i, T value) __attribute__(
 }
 
 template <typename T>
-inline void array_store(const array_t<T>& values, int i, int j, T value)
-    __attribute__((enable_if(true, "preferred"))) {
+inline void array_store(const array_t<T>& values, int i, int j, T value) __attribute__((enable_if(true, "preferred"))) {
     store_entry(index(values, i, j), value);
 }
 
