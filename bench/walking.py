@@ -185,8 +185,8 @@ time of each of two processes.
 For MuJoCo the model is written as MJCF. It has the same time step, the integrator "implicitfast" and soft contacts. The
 law "mujoco" takes MuJoCo's steps in training, too.
 
-One of the two trainings under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for the time that feet
-are in the air has no gradient.
+One of the two trainings under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for the time that
+feet are in the air has no gradient.
 """
 
 

@@ -50,13 +50,18 @@ def lathe(rng):
     return np.array(points).reshape(3, -1).T
 
 
+def from_the_least(faces):
+    """Faces from their least vertex on: which vertex is the first depends on rounding."""
+    return [face[(start := face.index(min(face))) :] + face[:start] for face in faces]
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("shape", [ball, cloud, box, prism, plate, divided, lathe])
 def test_faces_and_edges_equal_those_by_brute_force(shape, seed):
     rng = np.random.default_rng(seed)
     mesh = convex_hull(Rotation.random(random_state=seed).apply(shape(rng)) + rng.normal(size=3))
     faces = hull_faces(mesh.vertices, mesh.faces)
-    assert faces == faces_of(mesh.vertices, mesh.faces)
+    assert from_the_least(faces) == from_the_least(faces_of(mesh.vertices, mesh.faces))
     assert hull_edges(mesh.vertices, faces).tolist() == edges_of(mesh.vertices, faces)
     packed = PackedShapes()
     packed.add(geometry(mesh))
