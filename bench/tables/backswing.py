@@ -103,6 +103,7 @@ class Taped:
             own.max_contacts,
             own.law,
             (float(own.largest_q), float(own.largest_qd)),
+            own.threads_per_world,
         )
         step.prepare_backward()
         step.watch_parameters(())

@@ -362,8 +362,8 @@ class Outermost:
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 
     def __init__(self, num_links: int):
-        if not (is_whole(num_links, 1) and num_links <= MOST_ITEMS):
-            raise ModelError(f"Outermost: num_links is {num_links!r}; it must be a whole number from 1 to {MOST_ITEMS}")
+        if not (is_whole(num_links, 0) and num_links <= MOST_ITEMS):
+            raise ModelError(f"Outermost: num_links is {num_links!r}; it must be a whole number from 0 to {MOST_ITEMS}")
         self._num_links = num_links
         self._farthest = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
         # Each pose of the whole world is kept once, for all links and directions in which it is the outermost.

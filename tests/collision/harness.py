@@ -203,6 +203,7 @@ class Bench:
                 named |= {
                     "pairs": self.collision.pairs[family],
                     "mujoco_pyramids": 0,
+                    "pair_friction": self.collision.no_friction,
                     "lever_arrival": self.model.scalar(self.lever_arrival),
                 }
                 sources = (named, self.collision, inputs, slots.arrays(), self.near_the_origin())
