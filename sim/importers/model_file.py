@@ -16,6 +16,7 @@ from sim.model.medium import DragBoxes
 from sim.model.model import (
     Frame,
     Geometry,
+    HullFaces,
     Keyframe,
     Mesh,
     Model,
@@ -37,6 +38,7 @@ CLASSES = {
         Model,
         Frame,
         Geometry,
+        HullFaces,
         Material,
         Mesh,
         MountedCamera,

@@ -78,7 +78,7 @@ def test_limits_on_one_side():
         (dict(seed=-1), "excite: seed is -1; it must be a whole number of at least 0"),
         (dict(acceleration=[1.0, 2.0]), "acceleration is .* expected positive numbers, one or 7"),
         (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
-        (dict(noise=np.inf), "noise is inf; expected finite numbers"),
+        (dict(noise=np.inf), "noise is inf; it must be below"),
         (dict(noise="loud"), "noise: 'loud' is not an array of numbers"),
         (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1'"),
     ],

@@ -9,6 +9,7 @@ from sim.model.builder.geometries import Shapes
 from sim.model.builder.links_and_joints import LinksAndJoints
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.inertia import solid_mass_properties
+from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Part
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
@@ -32,6 +33,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> Part:
@@ -46,6 +48,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation: initial orientation in the world, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
+            material: roughness, metallic and texture.
             collides: whether the body takes part in contact.
             visible: whether the body is drawn.
 
@@ -65,6 +68,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation=orientation,
             surface=surface,
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -81,6 +85,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> Part:
@@ -104,6 +109,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation=orientation,
             surface=surface,
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -121,6 +127,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> Part:
@@ -145,6 +152,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation=orientation,
             surface=surface,
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -162,6 +170,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> Part:
@@ -186,6 +195,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation=orientation,
             surface=surface,
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -202,6 +212,7 @@ class Bodies(LinksAndJoints, Shapes):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> Part:
@@ -225,6 +236,7 @@ class Bodies(LinksAndJoints, Shapes):
             orientation=orientation,
             surface=surface,
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )

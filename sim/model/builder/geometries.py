@@ -149,6 +149,7 @@ class Shapes(WorldSpec):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> str:
@@ -160,6 +161,7 @@ class Shapes(WorldSpec):
             orientation: orientation of a slope, quaternion xyzw; its normal is the rotated z axis.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
+            material: roughness, metallic and texture.
             collides: whether the plane takes part in contact.
             visible: whether the plane is drawn.
 
@@ -177,6 +179,7 @@ class Shapes(WorldSpec):
             orientation=orientation,
             surface=_ground_surface(surface),
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -193,6 +196,7 @@ class Shapes(WorldSpec):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> str:
@@ -211,6 +215,7 @@ class Shapes(WorldSpec):
             orientation: orientation of that frame, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
+            material: roughness, metallic and texture.
             collides: whether the terrain takes part in contact.
             visible: whether the terrain is drawn.
 
@@ -240,6 +245,7 @@ class Shapes(WorldSpec):
             heights=heights,
             surface=_ground_surface(surface),
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
@@ -256,6 +262,7 @@ class Shapes(WorldSpec):
         orientation: Vector = IDENTITY_QUATERNION,
         surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
+        material: Material = DEFAULT_MATERIAL,
         collides: bool = True,
         visible: bool = True,
     ) -> str:
@@ -274,6 +281,7 @@ class Shapes(WorldSpec):
             orientation: orientation of that frame, quaternion xyzw.
             surface: friction, restitution, compliance and collision groups.
             rgba: colour.
+            material: roughness, metallic and texture.
             collides: whether the mesh takes part in contact.
             visible: whether the mesh is drawn.
 
@@ -294,6 +302,7 @@ class Shapes(WorldSpec):
             mesh=Mesh(np.asarray(vertices), np.asarray(faces)),
             surface=_ground_surface(surface),
             rgba=rgba,
+            material=material,
             collides=collides,
             visible=visible,
         )
