@@ -1,13 +1,13 @@
-// Factors of the mass matrix with implicit joint damping: see warp_kernels.solver.mujoco.integrators.damping.
+// Factors of the mass matrix with implicit joint damping, in one world: see
+// warp_kernels.solver.mujoco.integrators.damping. For CPUs and GPUs.
 #pragma once
 
-#include "../lanes.h"
 #include "../paths.h"
 
 namespace backswing::damping {
 
-// Compute the factors of M + h D from those of M. Before, damped_d has h D; a row accumulates its changes until its
-// turn.
+// Compute the factors of M + h D from those of M, seen as arrays over items. Before, damped_d has h D; a row
+// accumulates its changes until its turn.
 template <typename Number, typename View>
 BACKSWING_INLINE void propagate(int nv, const Ancestors& path, const View& factor_l, const View& factor_d,
     const View& damped_l, const View& damped_d) {
@@ -35,14 +35,6 @@ BACKSWING_INLINE void factor_damped(int world, const Paths& paths, const Array<N
     const Array<Number>& factor_d, const Array<Number>& damped_l, const Array<Number>& damped_d) {
     propagate<Number>(paths.dof_depth.shape[0], Ancestors(paths), column(factor_l, world), column(factor_d, world),
         column(damped_l, world), column(damped_d, world));
-}
-
-template <typename Number, int L, typename Paths, typename T>
-BACKSWING_INLINE void factor_damped(int group, const Paths& paths, const Array<T>& factor_l, const Array<T>& factor_d,
-    const Array<T>& damped_l, const Array<T>& damped_d) {
-    using View = Items<Number, L>;
-    propagate<Number>(paths.dof_depth.shape[0], Ancestors(paths), View(factor_l, group), View(factor_d, group),
-        View(damped_l, group), View(damped_d, group));
 }
 
 } // namespace backswing::damping

@@ -32,8 +32,8 @@ from warp_kernels.types import TORQUE, kernel_module, lane_types, warp_types
 def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels over groups for one precision and a number of worlds in a lane group."""
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
-    shared = IMPULSE_HEADERS if lanes > 1 else ROW_HEADERS
-    module = kernel_module("mujoco_damping", scalar, lanes, headers=(*shared, "mujoco/damping.h"))
+    headers = (*IMPULSE_HEADERS, "mujoco/damping_groups.h") if lanes > 1 else (*ROW_HEADERS, "mujoco/damping.h")
+    module = kernel_module("mujoco_damping", scalar, lanes, headers=headers)
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
 
     @wp.func
