@@ -8,7 +8,7 @@ import numpy as np
 from sim.arrays.critical_sections import serialized
 from sim.diagnostics.finite_differences import start_state
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, items_of, require_seed, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.first_state import first_broken
@@ -134,6 +134,8 @@ def study_sweeps(
     """
     require_type("study_sweeps: simulator", simulator, Simulator, "a sim.Simulator")
     require_type("study_sweeps: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
+    require_seed("study_sweeps: seed", seed)
+    numbers = items_of("study_sweeps: sweeps", sweeps, "numbers of sweeps")
     contact = simulator.contact
     if not isinstance(contact, PgsContact):
         raise ModelError(
@@ -174,7 +176,7 @@ def study_sweeps(
         overlap = _penetration(trajectory)
         return SweepResult(options.sweeps, options.warm_start, residual, position, drift, overlap, float(gradient))
 
-    results = [result(trial(number, warm_start)) for number in sweeps for warm_start in (False, True)]
+    results = [result(trial(number, warm_start)) for number in numbers for warm_start in (False, True)]
     return SweepStudy(tuple(results), result(best))
 
 

@@ -297,7 +297,10 @@ def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
 
 
 def _shape(name: str, value: object) -> tuple[int, ...]:
-    return tuple(value.shape) if isinstance(value, wp.array | np.ndarray) else as_numbers(name, value).shape
+    # Tensors aren't copied to the host for their shape alone; what they hold is checked later.
+    if isinstance(value, wp.array | np.ndarray) or getattr(value, "is_nested", None) is False:
+        return tuple(value.shape)  # type: ignore[attr-defined]
+    return as_numbers(name, value).shape
 
 
 def _flat(name: str, value: Array, leading: tuple[int, ...]) -> Array:

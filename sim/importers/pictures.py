@@ -66,8 +66,10 @@ def texture_of(image: Any, name: str) -> Texture:
     """Return the texture of an image of Pillow, decoded here.
 
     Raises:
-        NoPictureError: for one that is broken or too large.
+        NoPictureError: for one that is broken, too large or in another format.
     """
+    if image.format is not None and image.format not in FORMATS:
+        raise NoPictureError(f"has the format {image.format}; supported are {', '.join(FORMATS)}")
     _check_size(image)
     try:
         if image.mode.startswith("I;16"):

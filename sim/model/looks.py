@@ -81,12 +81,15 @@ class Material:
 
     def __post_init__(self) -> None:
         for name in ("roughness", "metallic"):
-            if not 0.0 <= number("material", name, getattr(self, name)) <= 1.0:
-                raise ModelError(f"material: {name} is {getattr(self, name)!r}; it must lie between 0 and 1")
+            value = number("material", name, getattr(self, name))
+            if not 0.0 <= value <= 1.0:
+                raise ModelError(f"material: {name} is {value!r}; it must lie between 0 and 1")
+            object.__setattr__(self, name, value)
         if self.texture is not None:
             require_type("material: texture", self.texture, Texture, "a sim.Texture")
         if self.repeat is not None:
-            if not all(0.0 < abs(value) <= MOST_REPEATS for value in two_numbers("material", "repeat", self.repeat)):
+            object.__setattr__(self, "repeat", two_numbers("material", "repeat", self.repeat))
+            if not all(0.0 < abs(value) <= MOST_REPEATS for value in self.repeat):
                 raise ModelError(
                     f"material: repeat is {self.repeat!r}; it must be two numbers other than zero, at most "
                     f"{MOST_REPEATS:g} per metre"

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import UNREADABLE, is_positive, is_whole, items_of, require_type
+from sim.model.checks import UNREADABLE, is_positive, items_of, number, require_type
 from sim.output import write_file
 
 # A fixed 4x4 threshold pattern. Unlike error diffusion, its noise does not change from frame to frame.
@@ -156,7 +156,7 @@ def _shared_palette(pictures: np.ndarray) -> list[int]:
     return palette + palette[:3] * (256 - len(palette) // 3)
 
 
-def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float, *, quality: int = 8) -> Path:
+def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float, *, quality: float = 8.0) -> Path:
     """Write an H.264 video as an .mp4 file, which browsers can play.
 
     Args:
@@ -189,8 +189,9 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
     if not is_positive(fps):
         raise ModelError(f"fps is {fps!r}; it must be positive")
-    if not (is_whole(quality, 0) and quality <= 10):
-        raise ModelError(f"quality is {quality!r}; it must be a whole number from 0 to 10")
+    quality = number("write_mp4", "quality", quality)
+    if not 0.0 <= quality <= 10.0:
+        raise ModelError(f"write_mp4: quality is {quality:g}; it must lie between 0 and 10")
     require_type("frames", frames, Iterable, "pictures, as an array, a list or an iterator")
     pictures = iter(frames if isinstance(frames, Iterator) else items_of("frames", frames, "pictures"))
     first = next(pictures, None)
@@ -204,7 +205,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
             name,
             (width + width % 2, height + height % 2),
             fps=float(fps),
-            quality=quality,
+            quality=max(quality, 1.0),  # the least that imageio-ffmpeg takes
             macro_block_size=2,
             output_params=["-movflags", "faststart"],
         )

@@ -61,7 +61,7 @@ def write_layer(name: str, target: Path, over: Path, model: Model, poses: np.nda
 
 def _prims_of(model: Model, over: Path) -> dict[Sdf.Path, StagePrim]:
     """Return the prims that links were read from, those above others first."""
-    if not over.is_file():
+    if not os.path.isfile(over):  # unlike Path.is_file, also False for names that are too long
         raise ModelError(f"over: there is no file '{over}'")
     same = [prim for prim in model.stage_prims if os.path.exists(prim.file) and os.path.samefile(prim.file, over)]
     if not same:

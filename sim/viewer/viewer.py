@@ -377,8 +377,9 @@ class Viewer:
                 return
             if not held:
                 live.pull = None
-            elif live.pull is not None:
-                live.pull = replace(live.pull, target=target)
+            elif live.pull is not None:  # of the first of two browsers
+                if (live.pull.world, live.pull.link) == (world, link):
+                    live.pull = replace(live.pull, target=target)
             elif self._player.plays(live):
                 live.pull = Pull.at(self._poses(self._q), world, link, point, target)
 

@@ -1,10 +1,15 @@
 """The friction of a pair as parameters: closed forms in each world, gradients in stick and slide, identification."""
 
+import tempfile
+from pathlib import Path
+
+import mujoco
 import numpy as np
 import pytest
 
 import sim
 from sim.diagnostics.gradient_entries import entries
+from sim.exporters import write_mjcf
 from sim.identify import Log, fit_trajectories
 from sim.model.parameters import OF_PAIRS
 from tests.contact.worlds import DT, G
@@ -154,3 +159,27 @@ def test_refused():
     builder = sim.ModelBuilder()
     builder.add_ground()
     assert not [name for name in builder.finalize().parameters if name in OF_PAIRS]
+
+
+@pytest.mark.parametrize("rolling", [(0.0, 0.01), (0.01, 0.0), (0.005, 0.02)])
+def test_rolling_friction_along_one_tangent_as_in_mujoco(rolling):
+    """MuJoCo raises a coefficient of zero to the least that it allows, and keeps the other."""
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.1, mass=1.0, name="ball", position=(0, 0, 0.1))
+    builder.set_pair_friction(
+        "ball/geometry", "ground", friction=0.5, torsional_friction=0.01, rolling_friction=rolling
+    )
+    model = builder.finalize("float64")
+    law = sim.MujocoContact(friction="cone")
+    simulator = sim.Simulator(model, 0.002, contact=law)
+    qd = np.array([1.0, 1.0, 0.0, -10.0, 10.0, 0.0])  # it rolls
+    trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=100)
+    with tempfile.TemporaryDirectory() as folder:
+        peer = mujoco.MjModel.from_xml_path(str(write_mjcf(Path(folder) / "ball.xml", model)))
+    peer.opt.timestep, peer.opt.cone = 0.002, mujoco.mjtCone.mjCONE_ELLIPTIC
+    data = mujoco.MjData(peer)
+    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
+    mujoco.mj_step(peer, data, 100)
+    _, expected = sim.from_mujoco(model, data.qpos, data.qvel)
+    np.testing.assert_allclose(trajectory.qd.numpy()[-1, 0], expected, atol=1e-5)

@@ -1,5 +1,6 @@
 """Materials, textures and texture coordinates of mesh files, compared with trimesh and with the numbers written."""
 
+import io
 import warnings
 import zlib
 
@@ -12,6 +13,7 @@ from PIL import Image
 import sim
 from sim.importers.meshes import MeshLibrary
 from sim.importers.model_file import model_from_bytes, model_to_bytes
+from sim.importers.pictures import NoPictureError, texture_of
 from sim.model.looks import DEFAULT_MATERIAL
 from tests.importers.test_mjcf_sizes import png
 
@@ -125,6 +127,14 @@ def test_bad_images_are_left_out(folder, data, said):
     model, notes = robot(folder)
     assert model.geometries[0].material.texture is None
     assert any((said or "can't be") in text and "texture 'skin.png'" in text for text in notes)
+
+
+def test_images_of_other_formats_are_refused():
+    """Pillow would start another program for some of them."""
+    data = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(data, "PPM")
+    with pytest.raises(NoPictureError, match="PPM"):
+        texture_of(Image.open(data), "picture")
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "gone.png", "../.."])

@@ -111,3 +111,48 @@ def test_what_is_left_out_is_named(path, options, said):
     write_scene(path, **options)
     with pytest.warns(sim.USDWarning, match=f"ignored: {said}"):
         sim.load(path)
+
+
+ASSET = """#usda 1.0
+(
+    defaultPrim = "part"
+)
+def Xform "part" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
+{
+    float physics:mass = 1
+    def Cube "skin" (prepend apiSchemas = ["MaterialBindingAPI"])
+    {
+        rel material:binding = </part/look>
+    }
+    def Material "look"
+    {
+        token outputs:surface.connect = </part/look/s.outputs:surface>
+        def Shader "s"
+        {
+            uniform token info:id = "UsdPreviewSurface"
+            color3f inputs:diffuseColor.connect = </part/look/i.outputs:rgb>
+            token outputs:surface
+        }
+        def Shader "i"
+        {
+            uniform token info:id = "UsdUVTexture"
+            asset inputs:file = @./skin.png@
+            float3 outputs:rgb
+        }
+    }
+}
+"""
+
+
+def test_assets_with_images_of_one_name(tmp_path):
+    """Each referenced file has its own image, found beside it."""
+    colours = {"a": (255, 0, 0), "b": (0, 0, 255)}
+    whole = Usd.Stage.CreateNew(str(tmp_path / "both.usda"))
+    for name, colour in colours.items():
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (2, 2), colour).save(tmp_path / name / "skin.png")
+        (tmp_path / name / "one.usda").write_text(ASSET)
+        whole.DefinePrim(f"/{name}").GetReferences().AddReference(f"./{name}/one.usda")
+    whole.GetRootLayer().Save()
+    pictures = [each.material.texture for each in sim.load(tmp_path / "both.usda").geometries]
+    assert [tuple(each.pixels[0, 0]) for each in pictures] == list(colours.values())

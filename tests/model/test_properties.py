@@ -21,7 +21,7 @@ INF, NAN = np.inf, np.nan
         (sim.Surface, {"stiffness": NAN}, "stiffness is nan"),
         (sim.Surface, {"stiffness": 1.0, "damping": -1.0}, "damping is -1.0"),
         (sim.Surface, {"damping": 1.0}, "damping .*stiffness"),
-        (sim.Surface, {"friction_rule": "minimum"}, "friction_rule is 'minimum'; it must be 'product' or 'maximum'"),
+        (sim.Surface, {"friction_rule": "minimum"}, "friction_rule is 'minimum'; it must be one of product, maximum"),
         (sim.Surface, {"priority": 0.5}, "priority is 0.5; it must be a whole number"),
         (sim.Surface, {"group": 1.5}, "group is 1.5; it must be a whole number"),
         (sim.Surface, {"mask": 1.9}, "mask is 1.9; it must be a whole number"),

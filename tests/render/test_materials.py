@@ -134,3 +134,13 @@ def test_what_is_refused():
     refuses(lambda: drawn(type="box", size=(1, 1, 1), material=FOUR), "material", "sim.Material")
     wrong = Mesh(QUAD, FACES, np.full((2, 3, 2), np.nan))
     refuses(lambda: drawn(type="convex", size=(1, 1, 1), mesh=wrong, collides=False), "texture coordinates", "finite")
+
+
+def test_numbers_of_materials_are_kept_as_floats():
+    """Whole numbers and arrays are drawn as floats are, and materials stay hashable."""
+    given = sim.Material(roughness=np.array(0.5), metallic=1, texture=FOUR, repeat=np.array([1, 2]))
+    same = sim.Material(roughness=0.5, metallic=1.0, texture=FOUR, repeat=(1.0, 2.0))
+    assert hash(given) == hash(same)
+    assert given == same
+    assert all(type(each) is float for each in (given.roughness, given.metallic, *given.repeat))
+    drawn(type="plane", material=given)

@@ -138,7 +138,7 @@ def test_outermost_poses_are_kept_once():
         (lambda m, p: AmbientOcclusion("many"), "ambient occlusion with 'many' rays and reach 0.5 m"),
         (lambda m, p: Renderer(m, width=9, height=9, camera=CAMERA, tile=0.0), "tile is 0.0; it must be positive"),
         (lambda m, p: Renderer(m, width=9, height=9, camera=CAMERA, offsets="no"), "offsets: 'no' is not an array of"),
-        (lambda m, p: Viewer(m, port=0, markers="goal"), "markers: one of them is a str; it must be a sim.render.Mar"),
+        (lambda m, p: Viewer(m, port=0, markers="goal"), "markers is a str; it must be a list of sim.render.Marker"),
         (lambda m, p: fit_camera(m, p, azimuth="30"), "camera: azimuth is '30'; it must be one number"),
     ],
 )

@@ -233,6 +233,9 @@ def test_what_a_layout_reads_is_looked_at_on_the_host():
     with_tendon.add_joint("hinge", "revolute", child="arm", axis=(0, 0, 1), limits=sim.Limits(-1.0, 1.0))
     with_tendon.add_actuator("hinge", force_limit=2.0)
     with_tendon.add_fixed_tendon("rope", {"hinge": 0.1}, limits=(-0.2, 0.2), friction_loss=0.1)
+    with_tendon.add_ground()
+    with_tendon.add_geometry("arm", "sphere", name="tip", size=0.1)
+    with_tendon.set_pair_friction("tip", "ground", friction=1.0, rolling_friction=0.1)
     for model in (with_tendon.finalize(), hopper()):
         constraint_layout(model, Noted(sim.Simulator(model, DT, device="cpu").parameters))
     assert read == set(DECISIVE)

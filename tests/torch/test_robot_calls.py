@@ -173,7 +173,7 @@ MISUSES = [
     (lambda r, q, v: r.inverse_dynamics(q.numpy(), v, v), "q is a ndarray"),
     (lambda r, q, v: r.inverse_dynamics(q, v, v[:, 1:]), "qdd has shape"),
     (lambda r, q, v: r.inverse_dynamics(q, v.float(), v), "qd is torch.float32 on cpu"),
-    (lambda r, q, v: r.inverse_dynamics(q, v.to("meta"), v), "qd is torch.float64 on meta"),
+    (lambda r, q, v: r.inverse_dynamics(q, v.to("meta"), v), "qd is on the device meta"),
     (lambda r, q, v: r.inverse_dynamics(q, v, v[:1].expand(3, -1)), "batch shapes don't fit"),
     (lambda r, q, v: r.integrate(q, v.tolist(), 0.1), "qd is a list"),
     (lambda r, q, v: r.integrate(q, v.numpy(), 0.1), "qd is a ndarray"),

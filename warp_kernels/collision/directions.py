@@ -18,7 +18,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.collision.materials import material_functions
+from warp_kernels.collision.materials import LEAST_FRICTION, material_functions
 from warp_kernels.collision.plane.adjoint import placement_adjoint_functions
 from warp_kernels.collision.stated import stated_functions
 from warp_kernels.collision.structs import collision_structs
@@ -30,8 +30,6 @@ from warp_kernels.variants import looped_over_slots
 # is the same along both tangents.
 WORLD_AXES = -1
 ISOTROPIC = -2
-# Smallest coefficient under MuJoCo's law, which divides by it (mjMINMU).
-LEAST_FRICTION = 1e-5
 
 
 @functools.cache

@@ -16,6 +16,8 @@ MAXIMUM = 1
 FIRST = 2
 SECOND = 3
 STATED = 4
+# Smallest coefficient under MuJoCo's law, which divides by it (mjMINMU).
+LEAST_FRICTION = 1e-5
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.materials import LEAST_FRICTION
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
 
@@ -21,12 +22,15 @@ def stated_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def resistance_and_lengths(along: scalar, across: scalar, by_mujoco: int):
         """Return the rolling friction of the circular cone, and the lengths of both tangents."""
-        whole = along
-        if by_mujoco == 0:
-            whole = wp.max(along, across)
         result = vec3(zero, one, one)
-        if whole > zero:
-            result = vec3(whole, along / whole, across / whole)
+        if along > zero or across > zero:
+            if by_mujoco == 1:
+                # The cone has the friction along the first tangent, which MuJoCo raises to the least that it allows.
+                raised = wp.max(along, scalar(LEAST_FRICTION))
+                result = vec3(raised, one, across / raised)
+            else:
+                whole = wp.max(along, across)
+                result = vec3(whole, along / whole, across / whole)
         return result
 
     return SimpleNamespace(resistance_and_lengths=resistance_and_lengths)

@@ -149,6 +149,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
             polygon_start: start of the vertices of each face in ``polygon``, and their end [face + 1].
             polygon: vertices of the faces, counted from the hull's first, counter-clockwise seen from outside.
             normal: outward unit normals of the unscaled faces [face].
+            centre: centre of volume of each unscaled hull [geometry].
         """
 
         by_mujoco: int
@@ -157,6 +158,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         polygon_start: wp.array(dtype=wp.int32)
         polygon: wp.array(dtype=wp.int32)
         normal: wp.array(dtype=vec3)
+        centre: wp.array(dtype=vec3)
 
     @wp.struct
     class Triangles:

@@ -51,7 +51,7 @@ def take_textures(mujoco: Any, spec: Any) -> list[TextureSource]:
         if not source.is_builtin:
             texture.file, texture.cubefiles = "", [""] * 6
             texture.builtin, texture.type = mujoco.mjtBuiltin.mjBUILTIN_FLAT, mujoco.mjtTexture.mjTEXTURE_2D
-            texture.width = texture.height = 1
+            texture.width, texture.height, texture.nchannel = 1, 1, 3
     return found
 
 

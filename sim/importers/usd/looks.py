@@ -126,20 +126,23 @@ def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
     if not isinstance(asset, Sdf.AssetPath):
         scene.notes.append(f"ignored: the colour of '{image.GetPath()}', which is no UsdUVTexture with a file")
         return None
-    if asset.path not in scene.textures:
-        scene.textures[asset.path] = None
+    key = asset.resolvedPath or asset.path
+    if key not in scene.textures:
+        scene.textures[key] = None
         try:
-            scene.textures[asset.path] = read_texture(_file(asset), Path(asset.path).name)
+            scene.textures[key] = read_texture(_file(asset), Path(asset.path).name)
         except NoPictureError as error:
             scene.notes.append(f"ignored: texture '{asset.path}', which {error}")
-    return scene.textures[asset.path]
+    return scene.textures[key]
 
 
 def _file(asset: Sdf.AssetPath) -> Path | bytes:
     """Return the file of an image, or its contents in a package."""
     package, bracket, inside = asset.resolvedPath.rstrip("]").partition("[")
+    if not asset.resolvedPath:
+        raise NoPictureError("doesn't exist")
     if not bracket:
-        return Path(asset.resolvedPath or asset.path)
+        return Path(asset.resolvedPath)
     try:
         with zipfile.ZipFile(package) as archive:
             if archive.getinfo(inside).file_size > MOST_BYTES:

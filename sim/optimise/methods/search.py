@@ -200,14 +200,16 @@ def finished(
 ) -> Result:  # fmt: skip
     """Return the result for the best unknowns [n], after one more simulation.
 
-    Where the search changed nothing since no gradient reaches some of the ``lost`` costs, see
-    :func:`warn_of_zero_gradients`, its message says so. Where it converged in others, those only add to their sum.
+    Its message names a cost of ``lost`` that still no gradient reaches, see :func:`warn_of_zero_gradients`. If the
+    search changed nothing, it hasn't converged.
     """
-    if lost and message in NO_PROGRESS and not history[-1] < history[0]:
+    if lost and message in NO_PROGRESS:
         unreached, reached = _split_by_slope(problem, unknowns[None])
         stuck = [name for name in unreached if name in lost]
-        if stuck and not reached:
+        if stuck and not reached and not history[-1] < history[0]:
             message, converged = f"no gradient reaches cost '{stuck[0]}'", False
+        elif stuck:
+            message = f"{message}; no gradient reaches cost '{stuck[0]}'"
     with torch.no_grad():
         motion = _motion(problem, unknowns)
         each, violation = problem.terms(motion)[:, 0], float(problem.violation(motion)[0])

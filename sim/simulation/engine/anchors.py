@@ -46,9 +46,14 @@ def constraint_forces(step: Step) -> dict[str, np.ndarray]:
         },
         **(_tendon_forces(step) if step.tendons else {}),
     }
+    taken = {name for named in forces.values() for name in named}
     found: dict[str, np.ndarray] = {}
     for kind, named in forces.items():
-        found |= {f"{kind}/{name}" if name in found else name: force for name, force in named.items()}
+        for name, force in named.items():
+            key = name
+            while key in found or (key != name and key in taken):
+                key = f"{kind}/{key}"
+            found[key] = force
     return found
 
 

@@ -12,6 +12,7 @@ from sim.arrays.allocation import fill, integer_array
 from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array, starts
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes, hull_faces_of
+from sim.model.inertia import mesh_mass_properties
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, HullFaces, Mesh, Model
 from sim.model.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_directions, friction_rules
@@ -268,9 +269,12 @@ class CollisionModel:
     def _planes(self, model: Model, by_mujoco: bool) -> Any:
         fans: list[list[int]] = []
         faces = HullFaces()
-        for geometry in model.geometries if by_mujoco else ():
+        centres = np.zeros((len(model.geometries), 3))
+        for index, geometry in enumerate(model.geometries if by_mujoco else ()):
             own: list[list[int]] = [[] for _ in _hull(geometry)]
             if own:
+                if geometry.mesh is not None and geometry.mesh.hull_faces is None:
+                    centres[index] = mesh_mass_properties(geometry.mesh)[1]  # those of MuJoCo are about their centres
                 found = hull_faces_of(geometry)
                 for number, polygon in enumerate(found.polygons, len(faces.polygons)):
                     for vertex in polygon:
@@ -285,6 +289,7 @@ class CollisionModel:
             polygon_start=self._integers(starts(faces.polygons)),
             polygon=self._integers([vertex for polygon in faces.polygons for vertex in polygon]),
             normal=self._array(faces.normals, codes.warp_types(model.scalar).vec3),
+            centre=self._array(centres, codes.warp_types(model.scalar).vec3),
         )
 
     def _triangles(self, model: Model, elements: MeshElements) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.model.hulls import convex_hull
 from tests.contact.mujoco.random_contacts import SHAPES, one_step, scene, scenes
 from tests.errors import quietly
 from tests.importers.reference import EXAMPLE
@@ -32,6 +33,25 @@ def test_faces_with_many_corners_touch_in_four():
     steps = [one_step(scene(("plane", "mesh"), seed, DEEP)) for seed in (4, 21, 30, 36)]
     assert max(difference for difference, _, _ in steps) < EXACT
     assert max(ours for _, _, ours in steps) == 4
+
+
+@pytest.mark.parametrize("shift", [0.06, 0.2, -0.3])
+def test_hulls_whose_frame_is_not_at_their_centre(shift):
+    """A box-shaped mesh stands on four corners wherever its frame is, as deep as one that is about its centre."""
+    corners = 0.1 * np.array([[2.0 * (k >> axis & 1) - 1.0 for axis in range(3)] for k in range(8)])
+    heights = []
+    for moved in (0.0, shift):
+        builder = sim.ModelBuilder()
+        builder.add_ground()
+        builder.add_link("body", mass=1.0, com=(0, 0, moved), inertia=(0.01, 0.01, 0.01))
+        builder.add_joint("body_free", "free", child="body", position=(0, 0, 0.0995 - moved))
+        mesh = convex_hull(corners + np.array([0.0, 0.0, moved]))
+        builder.add_geometry("body", "convex", mesh=mesh, size=(1.0, 1.0, 1.0))
+        simulator = sim.Simulator(builder.finalize("float64"), 0.002, contact=sim.MujocoContact())
+        trajectory = simulator.rollout(simulator.initial_state(), steps=100)
+        assert len(simulator.contacts(trajectory.state(100))) == 4
+        heights.append(trajectory.q.numpy()[-1, 0, 2] + moved)
+    assert heights[1] == pytest.approx(heights[0], abs=1e-9)
 
 
 @pytest.mark.slow

@@ -143,6 +143,7 @@ def mujoco_plane_functions(scalar: Any) -> SimpleNamespace:
             return features
         start = planes.polygon_start[face]
         count = planes.polygon_start[face + 1] - start
+        middle = wp.dot(up, wp.cw_mul(planes.centre[b], scale))
         position = wp.int32(0)
         for k in range(count):
             if planes.polygon[start + k] == lowest:
@@ -154,7 +155,7 @@ def mujoco_plane_functions(scalar: Any) -> SimpleNamespace:
             if k < count:
                 vertex = planes.polygon[start + (position + chosen[k]) % count]
                 along = wp.dot(up, wp.cw_mul(vertices[first + vertex], scale))
-                if along <= scalar(0.0) and height + along < margin:
+                if along <= middle and height + along < margin:
                     features[k] = vertex
         return features
 

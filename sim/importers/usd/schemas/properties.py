@@ -65,7 +65,9 @@ def refuse_numbers(scene: Scene) -> None:
         for name in prim.GetAuthoredPropertyNames():
             turns = name.startswith("xformOp:orient")
             if turns or _is_physical(name):
-                numbers = _numbers(prim.GetAttribute(name).Get()) if prim.HasAttribute(name) else None
+                # A property that moves has no value but at its times.
+                value = prim.GetAttribute(name).Get(Usd.TimeCode.EarliestTime()) if prim.HasAttribute(name) else None
+                numbers = None if value is None else _numbers(value)
                 if numbers is not None and np.isnan(numbers).any():
                     raise scene.error(prim, f"{name} is {numbers.squeeze().tolist()}; it must be a number")
                 if numbers is not None and turns and not numbers.any():
