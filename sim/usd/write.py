@@ -109,7 +109,7 @@ def _write_over(
         raise ModelError(f"write_usd: {poses.shape[1]} worlds can't be written over a stage; write one of them")
     require_path(over)
     target, below = check_target(path, SUFFIXES), Path(over)
-    if target.exists() and below.exists() and target.samefile(below):
+    if os.path.exists(target) and os.path.exists(below) and target.samefile(below):
         raise ModelError(f"{target}: is the stage itself; write the motion to another file")
     return write_file(path, SUFFIXES, lambda name: write_layer(name, target, below, model, poses[:, 0], fps))
 
