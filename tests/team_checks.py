@@ -28,7 +28,7 @@ def checked_order(order: str) -> wp.ModuleBuildOptions:
 
 
 def team_faults() -> list[str]:
-    """What kernels of teams noted since the last call, in words."""
+    """Return the faults that kernels of teams noted since the last call, in words."""
     found = []
     for module in list(context.user_modules.values()):
         preamble = getattr(module.options["extra_build_options"], "extra_cpu_preamble", "")

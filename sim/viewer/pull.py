@@ -41,13 +41,13 @@ class Pull:
     def grabbed(self, poses: np.ndarray) -> np.ndarray:
         """Return the point in the frame of its world [3], from link poses [num_worlds, num_links, 7]."""
         pose = poses[self.world, self.link]
-        return pose[:3] + Rotation.from_quat(pose[3:]).apply(self.point)
+        return pose[:3] + self._lever(pose)
 
     def joint_forces(self, model: Model, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
         """Return the joint forces of the spring [num_worlds, nv], from coordinates and velocities of all worlds."""
         own = q[None, self.world]
         pose = forward_kinematics(model, own).numpy()[0, self.link].astype(np.float64)
-        lever = Rotation.from_quat(pose[3:]).apply(self.point)
+        lever = self._lever(pose)
         rows = jacobian(model, own, model.link_names[self.link]).numpy()[0].astype(np.float64)
         moving = rows[3:] + np.cross(rows[:3], lever, axisa=0, axisb=0, axisc=0)
         mobility = moving @ np.linalg.solve(mass_matrix(model, own).numpy()[0].astype(np.float64), moving.T)
@@ -56,3 +56,7 @@ class Pull:
         found = np.zeros((len(q), model.nv))
         found[self.world] = moving.T @ force
         return found
+
+    def _lever(self, pose: np.ndarray) -> np.ndarray:
+        """Return the vector from the origin of the link to the point, along world axes [3], from the link's pose."""
+        return np.asarray(Rotation.from_quat(pose[3:]).apply(self.point))

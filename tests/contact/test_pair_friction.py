@@ -46,7 +46,7 @@ def moving(model: sim.Model, speed: float) -> tuple[np.ndarray, np.ndarray]:
     [(law, speed) for law in LAWS for speed in (1.0, 1e-3) if (law, speed) != ("pgs", 1e-3)],
 )
 def test_gradients(law, speed):
-    """Where the ball slides and where it sticks. Under the hard law sticking contacts creep by the ratio of friction
+    """The ball slides, and it sticks. Under the hard law sticking contacts creep by the ratio of friction
     along two tangents; in MuJoCo's pyramids a saturated one has no share for rolling, as with that of geometries.
     """
     model = ball(**FIVE)

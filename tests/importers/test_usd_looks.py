@@ -145,7 +145,7 @@ def Xform "part" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]
 
 
 def test_assets_with_images_of_one_name(tmp_path):
-    """Each referenced file has its own image, found beside it."""
+    """Each referenced file shows the image in its own folder."""
     colours = {"a": (255, 0, 0), "b": (0, 0, 255)}
     whole = Usd.Stage.CreateNew(str(tmp_path / "both.usda"))
     for name, colour in colours.items():

@@ -86,7 +86,7 @@ def pendulum() -> sim.Model:
 
 
 class Scene:
-    """What valid calls are made with."""
+    """Objects that valid calls take as arguments."""
 
     def __init__(self) -> None:
         self.model, self.bob = arm(), pendulum()
