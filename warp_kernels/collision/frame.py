@@ -70,8 +70,9 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         """
         low = vec3()
         if origin_low.shape[0] > 0:
-            low = -origin_low[reference, world]
-            if link >= 0:
+            if link < 0:
+                low = -origin_low[reference, world]
+            elif link_tree[link] != reference:
                 low = origin_low[link_tree[link], world] - origin_low[reference, world]
         return low
 

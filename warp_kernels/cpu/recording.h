@@ -24,10 +24,15 @@ template <typename Number>
 BACKSWING_INLINE void load_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
     const int count = values.shape[1];
-    Number* here = contiguous_row(values, world);
-    const Number* there = row_at<Number>(address, row, total_worlds, first_world + world, count);
-    BACKSWING_ROLLED_ON_CPU
-    for (int i = 0; i < count; ++i) here[i] = there ? there[i] : Number(0);
+    Number* __restrict__ here = contiguous_row(values, world);
+    const Number* __restrict__ there = row_at<Number>(address, row, total_worlds, first_world + world, count);
+    if (there) {
+        BACKSWING_ROLLED_ON_CPU
+        for (int i = 0; i < count; ++i) here[i] = there[i];
+    } else {
+        BACKSWING_ROLLED_ON_CPU
+        for (int i = 0; i < count; ++i) here[i] = Number(0);
+    }
 }
 
 // Add a trajectory's values to a world's, nothing if there is no array.
@@ -35,8 +40,8 @@ template <typename Number>
 BACKSWING_INLINE void add_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
     const int count = values.shape[1];
-    Number* here = contiguous_row(values, world);
-    const Number* there = row_at<Number>(address, row, total_worlds, first_world + world, count);
+    Number* __restrict__ here = contiguous_row(values, world);
+    const Number* __restrict__ there = row_at<Number>(address, row, total_worlds, first_world + world, count);
     if (!there) return;
     BACKSWING_ROLLED_ON_CPU
     for (int i = 0; i < count; ++i) here[i] += there[i];
@@ -47,8 +52,8 @@ template <typename Number>
 BACKSWING_INLINE void store_row(
     wp::uint64 address, int row, int total_worlds, int first_world, int world, const Array<Number>& values) {
     const int count = values.shape[1];
-    const Number* here = contiguous_row(values, world);
-    Number* there = row_at<Number>(address, row, total_worlds, first_world + world, count);
+    const Number* __restrict__ here = contiguous_row(values, world);
+    Number* __restrict__ there = row_at<Number>(address, row, total_worlds, first_world + world, count);
     if (!there) return;
     BACKSWING_ROLLED_ON_CPU
     for (int i = 0; i < count; ++i) there[i] = here[i];

@@ -168,15 +168,16 @@ def mujoco_plane_functions(scalar: Any) -> SimpleNamespace:
         the law isn't MuJoCo's.
         """
         features = otherwise
-        if planes.by_mujoco == 1:
+        kind = geometries.type[b]
+        if planes.by_mujoco == 1 and (kind == BOX or kind == CONVEX or kind == CYLINDER):
             normal = wp.quat_rotate(wp.transform_get_rotation(pose_a), vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
             up = wp.quat_rotate_inv(wp.transform_get_rotation(pose_b), normal)
             height = wp.dot(normal, wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a))
-            if geometries.type[b] == BOX:
+            if kind == BOX:
                 features = box_features(size, up, height, margin)
-            elif geometries.type[b] == CONVEX:
+            elif kind == CONVEX:
                 features = hull_features(geometries, planes, b, size, up, height, margin)
-            elif geometries.type[b] == CYLINDER:
+            else:
                 features = cylinders.triangle_features(up)
         return features
 
