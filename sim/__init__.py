@@ -46,6 +46,7 @@ from sim.importers.load import load
 from sim.importers.text import load_text
 from sim.model.builder.properties import Activation, DCMotor, Delay, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
+from sim.model.lights import Light
 from sim.model.looks import Material, Texture
 from sim.model.model import Keyframe, Model, Part
 from sim.model.muscles import Muscle
@@ -85,6 +86,7 @@ __all__ = [
     "ImportFileError",
     "Impulses",
     "Keyframe",
+    "Light",
     "Limits",
     "Linearisation",
     "MJCFWarning",

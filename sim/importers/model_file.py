@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.model.lights import Light, MountedLight
 from sim.model.looks import Material, Texture
 from sim.model.medium import DragBoxes
 from sim.model.model import (
@@ -39,9 +40,11 @@ CLASSES = {
         Frame,
         Geometry,
         HullFaces,
+        Light,
         Material,
         Mesh,
         MountedCamera,
+        MountedLight,
         Part,
         MujocoOptions,
         Keyframe,

@@ -17,6 +17,7 @@ from sim.errors import ModelError
 from sim.model.checks import counted, find_number, numbered, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.medium import DragBoxes
 from sim.model.sensors import Sensor
@@ -306,6 +307,7 @@ class Model:
         joint_names: [num_links].
         frames: named frames fixed to links, those of collapsed links among them.
         cameras: cameras on links, which :func:`sim.render.view_of` looks through.
+        lights: lights on links, which pictures show instead of sun and sky.
         stage_prims: prims of USD files that links were read from.
         geometries: visual and collision geometries.
         parts: groups of links and joints that were added together, such as one robot.
@@ -400,6 +402,7 @@ class Model:
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     cameras: tuple[MountedCamera, ...] = ()
+    lights: tuple[MountedLight, ...] = ()
     stage_prims: tuple[StagePrim, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
     transmissions: Transmissions = field(default_factory=Transmissions)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.geometry_types import GEOMETRY_TYPES
+from sim.model.lights import MountedLight
 from sim.model.medium import DragBox, Medium
 from sim.model.model import Geometry, MountedCamera, Part, StagePrim
 from sim.model.muscles import Muscle
@@ -196,6 +197,7 @@ class WorldSpec:
         links: links by name, as are joints, geometries and actuators.
         frames: link of each named frame, and its pose there [7].
         cameras: link of each camera, and the camera as in :class:`sim.model.model.MountedCamera`, placed in that link.
+        lights: link of each light, and the light as in :class:`sim.model.lights.MountedLight`, placed in that link.
         stage_prims: link of each prim of a USD file, and the prim, placed in that link.
         parts: groups of links and joints that were added together.
         anchors: point and weld constraints by name.
@@ -224,6 +226,7 @@ class WorldSpec:
     actuators: dict[str, ActuatorSpec] = field(default_factory=dict)
     frames: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
     cameras: dict[str, tuple[str, MountedCamera]] = field(default_factory=dict)
+    lights: dict[str, tuple[str, MountedLight]] = field(default_factory=dict)
     stage_prims: list[tuple[str, StagePrim]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     anchors: dict[str, AnchorSpec] = field(default_factory=dict)

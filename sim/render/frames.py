@@ -31,6 +31,7 @@ def render_frames(
     frames: Sequence[int] | None = None,
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
+    exposure: float | None = None,
 ) -> np.ndarray:
     """Draw pictures of a motion, uint8 [frames, height, width, 3].
 
@@ -48,6 +49,7 @@ def render_frames(
         frames: indices of the frames to draw, negative ones from the end; default: all.
         spacing: distance between neighbouring worlds [m]. Default: enough for the whole motion of each world.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
+        exposure: factor of the brightness of the model's lights; see :class:`Renderer`.
 
     Raises:
         ModelError: for poses with a wrong shape or non-finite values, a trail with a wrong length, indices of frames
@@ -76,6 +78,7 @@ def render_frames(
                 frames=frames,
                 spacing=spacing,
                 occlusion=occlusion,
+                exposure=exposure,
             )
         )
     )
@@ -95,6 +98,7 @@ def iterate_frames(
     frames: Sequence[int] | None = None,
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
+    exposure: float | None = None,
 ) -> Iterator[np.ndarray]:
     """Draw pictures as :func:`render_frames` does, one by one, for a progress bar or a long motion.
 
@@ -133,6 +137,7 @@ def iterate_frames(
             supersamples=supersamples,
             offsets=offsets,
             occlusion=occlusion,
+            exposure=exposure,
         )
         for _ in range(min(AT_A_TIME, len(usable_cores()), len(chosen)) if find_device(device).is_cpu else 1)
     ]

@@ -21,6 +21,7 @@ from sim.model.checks import as_numbers, is_positive, is_whole, require_type
 from sim.model.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
+from sim.render.lights import LightSet
 from sim.render.rows import record_rows, run_rows
 from sim.render.tendons import COLOR as TENDON_COLOR
 from sim.render.tendons import num_tendon_pieces, tendon_pieces, tubes
@@ -42,7 +43,6 @@ from sim.render.view import (
 from warp_kernels.render.occlusion import occlusion_kernels
 from warp_kernels.render.trace import render_kernels
 
-SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
 FEW = 3  # maximum number of shapes with fine tessellation; fewer round shapes may fill the picture
 FINE, COARSE = 64, 32  # numbers of sides of their circles
@@ -127,6 +127,8 @@ class Renderer:
         offsets: displayed position of the origin of each world [num_worlds, 3], see :func:`grid_offsets`. Default: one
             world at the origin. Planes are drawn once.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
+        exposure: factor of the brightness of the model's lights. Default: a white surface at the middle of the scene
+            that faces all of them is as bright as in the light of sun and sky.
 
     Raises:
         ModelError: for a size that isn't a positive integer, supersamples that are not a square number, or a tile that
@@ -158,6 +160,7 @@ class Renderer:
         tile: float | None = None,
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
         occlusion: AmbientOcclusion | None = None,
+        exposure: float | None = None,
     ):
         require_type("Renderer: model", model, Model, "a sim.Model")
         check_size(width, height)
@@ -178,7 +181,10 @@ class Renderer:
         if tile is not None and not is_positive(tile):
             raise ModelError(f"tile is {tile!r}; it must be positive")
         require_type("camera", camera, Camera, "a sim.render.Camera")
+        if exposure is not None and not is_positive(exposure):
+            raise ModelError(f"exposure is {exposure!r}; it must be positive")
         self.unit = length_unit(camera.distance)
+        self.lights = LightSet(model, len(self.offsets), exposure, self.unit)
         self.textures = TextureSet([g.material for g in model.geometries if g.visible])
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
@@ -356,6 +362,7 @@ class Renderer:
             points = np.concatenate([s.vertices for s in shapes]) / self.unit
             self.scene.triangle_density = wp.array(uv_density(points, faces[order], uv).astype(np.float32), dtype=float)
             self.scene.textures = self.textures.arrays(self.kernels)
+            self.scene.lights = self.lights.arrays(self.kernels)
             self.scene.first_glass = solid
             self.local_tubes = self.local[first_tube : first_tube + self.tubes.count * len(self.tubes.shape.vertices)]
             self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
@@ -408,11 +415,7 @@ class Renderer:
         )
         view.forward = wp.vec3(*-backward)
         view.width, view.height = self.width, self.height
-        view.sun = wp.vec3(*(SUN / np.linalg.norm(SUN)))
-        view.sun_color = wp.vec3(0.80, 0.75, 0.66)
-        view.zenith = wp.vec3(0.22, 0.42, 0.72)
-        view.horizon = wp.vec3(0.74, 0.82, 0.90)
-        view.bounce = wp.vec3(0.20, 0.19, 0.18)
+        self.lights.light(view)
         view.tile = self.tile / self.unit
         view.fog = 0.25 * self.unit / camera.distance
         return view
@@ -437,6 +440,8 @@ class Renderer:
             self.local_tubes.assign(vertices.astype(np.float32))
         self.instance_poses.assign(np.concatenate([self._seen(np.concatenate(poses)), [IDENTITY]]).astype(np.float32))
         self.instance_scales.assign((np.concatenate([*scales, [self.unit]]) / self.unit).astype(np.float32))
+        eye, target = np.array(self.camera.position), np.array(self.camera.target)
+        self.lights.move(self.scene.lights, link_poses[0], self.offsets[0], eye, target)
         launch(self.kernels.transform_vertices, len(self.local), self, device=self.device)
 
 

@@ -22,8 +22,9 @@ from sim.model.checks import (
 )
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
-from sim.model.poses import IDENTITY, compose
+from sim.model.poses import compose
 from sim.model.spec_checks import check_text, finite
+from sim.render.mounted import mounted_pose
 from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
 
@@ -124,29 +125,9 @@ def view_of(model: Model, name: str, poses: npt.ArrayLike) -> Camera:
     require_type("view_of: model", model, Model, "a sim.Model")
     mounted = model.camera(name)
     links = finite("poses", poses, (model.num_links, 7))
-    link = IDENTITY if mounted.link < 0 else links[mounted.link]
-    if mounted.follows == "link":
-        eye = compose(link, mounted.placement)
-    else:
-        followed = compose(link, np.array([*mounted.point, *IDENTITY[3:]]))[:3]
-        if mounted.follows == "centre of mass":
-            followed = _carried_centre(model, mounted.link, links, followed)
-        eye = np.concatenate([followed + mounted.placement[:3], mounted.placement[3:]])
+    eye = mounted_pose(model, mounted, links)
     _, up, backward = Rotation.from_quat(eye[3:]).as_matrix().T
     return Camera(eye[:3].tolist(), (eye[:3] - backward).tolist(), mounted.fov, up.tolist())
-
-
-def _carried_centre(model: Model, link: int, poses: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Return the centre of mass of a link and all that it carries, or ``otherwise`` if they have no mass [3]."""
-    carried = np.full(model.num_links, link < 0)
-    for other in range(max(link, 0), model.num_links):
-        parent = model.link_parent[other]
-        carried[other] |= other == link or (parent >= 0 and carried[parent])
-    mass = model.parameters["mass"] * carried
-    if not mass.sum() > 0.0:
-        return otherwise
-    centres = poses[:, :3] + Rotation.from_quat(poses[:, 3:]).apply(model.parameters["com"])
-    return np.asarray(mass @ centres / mass.sum())
 
 
 @dataclass(frozen=True)

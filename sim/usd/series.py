@@ -73,7 +73,7 @@ def _next_links(model: Model) -> dict[int, int]:
     equalities = model.equalities
     occupied = {
         *(geometry.link for geometry in model.geometries),
-        *(camera.link for camera in model.cameras),
+        *(camera.link for camera in model.cameras), *(light.link for light in model.lights),
         *(frame.link for frame in model.frames if frame.link >= 0 and frame.name != model.link_names[frame.link]),
         *equalities.anchor_link_a.tolist(), *equalities.anchor_link_b.tolist(), *model.drag_boxes.link.tolist(),
     }  # fmt: skip

@@ -27,7 +27,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "simulation.engine": ("simulation.stepping", "simulation.state", "simulation.batches"),
     "simulation": ("simulation.engine", "figures"),
     "diagnostics": ("simulation",),
-    "render": ("arrays", "output"),
+    "render": ("dynamics", "output"),
     "usd": ("simulation", "render"),
     "importers": ("usd",),
     "exporters": ("importers",),

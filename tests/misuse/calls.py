@@ -148,7 +148,7 @@ def calls(s: Scene) -> dict[str, Call]:
         "sim.Gains": {}, "sim.HardContact": {}, "sim.Limits": {}, "sim.ModelBuilder": {}, "sim.ModelContact": {},
         "sim.MujocoContact": {}, "sim.Muscle": {"peak_force": 10.0, "fibre_length": 0.1, "slack_length": 0.1},
         "sim.PgsContact": {}, "sim.RayTargets": {}, "sim.Simulator": {"model": s.model, "dt": 0.01, "device": "cpu"},
-        "sim.Material": {}, "sim.Texture": {"pixels": s.picture},
+        "sim.Material": {}, "sim.Texture": {"pixels": s.picture}, "sim.Light": {"type": "point"},
         "sim.Softness": {}, "sim.Spring": {}, "sim.Surface": {},
         "sim.TendonWrap": {"link": "arm", "radius": 0.1, "axis": (0.0, 1.0, 0.0)},
         "sim.attach": {"simulator": s.simulator, "state": s.state, "names": ["grip"], "worlds": [0]},

@@ -6,7 +6,7 @@ import pytest
 import sim
 from sim.model.model import Mesh
 from sim.render import Camera, Renderer, render_frames
-from sim.render.renderer import SUN
+from sim.render.lights import SUN
 from sim.render.view import linear_light
 from tests.errors import refuses
 
@@ -108,7 +108,8 @@ def test_light_of_a_flat_plate(roughness, metallic):
     renderer = Renderer(scene.finalize(), width=33, height=33, camera=camera, device="cpu")
     renderer.draw(NO_LINKS[0])
     seen, sun, view = eye[2] / np.linalg.norm(eye), SUN / np.linalg.norm(SUN), renderer.view
-    sunlight, zenith, horizon, bounce = map(np.array, (view.sun_color, view.zenith, view.horizon, view.bounce))
+    sunlight = renderer.scene.lights.colors.numpy()[0]
+    zenith, horizon, bounce = map(np.array, (view.zenith, view.horizon, view.bounce))
     half = sun + eye / np.linalg.norm(eye)
     half /= np.linalg.norm(half)
     alpha, mirror = roughness**2, 0.04 * (1.0 - metallic) + base * metallic

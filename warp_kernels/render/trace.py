@@ -5,6 +5,7 @@ Single precision only, since Warp's meshes are; pictures need no more. Nothing h
 """
 
 import functools
+import math
 from types import SimpleNamespace
 
 import warp as wp
@@ -13,11 +14,12 @@ from warp_kernels.types import kernel_module
 
 # Codes of pixels that don't show the triangle of an instance (those count from 0).
 SKY = -1
-SUNNY_GROUND = -2
-SHADED_GROUND = -3
+SUNNY_GROUND = -2  # and below: less the bits of the lights that don't reach it
+MOST_BITS = 24  # of lights that shadows of the ground are told apart by
 FAR = 1.0e6  # visibility limit [m]
 GROUND_DISTANCE = 0.12  # reach of the darkening of the ground by nearby objects [m]
 MOST_LAYERS = 16  # of transparent surfaces
+PI = math.pi
 DIELECTRIC = 0.04  # share of the light that a surface other than metal reflects head-on like a mirror
 
 
@@ -28,7 +30,11 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.struct
     class View:
-        """Pinhole camera and light. ``right`` and ``up`` are scaled to the size of one pixel at distance 1."""
+        """Pinhole camera and sky. ``right`` and ``up`` are scaled to the size of one pixel at distance 1.
+
+        ``zenith`` and ``horizon`` are the background. A surface reflects ``overhead`` diffusely if it faces up, and
+        ``bounce`` if it faces down; like a mirror it reflects ``high``, ``low`` and, below the horizon, ``bounce``.
+        """
 
         eye: wp.vec3
         right: wp.vec3
@@ -36,13 +42,31 @@ def render_kernels() -> SimpleNamespace:
         forward: wp.vec3
         width: int
         height: int
-        sun: wp.vec3
-        sun_color: wp.vec3
         zenith: wp.vec3
         horizon: wp.vec3
+        overhead: wp.vec3
+        high: wp.vec3
+        low: wp.vec3
         bounce: wp.vec3
         tile: float
         fog: float
+
+    @wp.struct
+    class Lights:
+        """Lights other than the sky: directional, or at a position; the axis that they shine along; colour and
+        attenuation as in :class:`sim.Light`; angles of the cone at which the light
+        begins to fade and ends [rad]; exponent of the cosine; factor of highlights; whether they cast shadows.
+        """
+
+        directional: wp.array(dtype=int)
+        positions: wp.array(dtype=wp.vec3)
+        axes: wp.array(dtype=wp.vec3)
+        colors: wp.array(dtype=wp.vec3)
+        attenuation: wp.array(dtype=wp.vec3)
+        cones: wp.array(dtype=wp.vec2)
+        exponents: wp.array(dtype=float)
+        specular: wp.array(dtype=float)
+        shadows: wp.array(dtype=int)
 
     @wp.struct
     class Textures:
@@ -82,6 +106,7 @@ def render_kernels() -> SimpleNamespace:
         corner_uv: wp.array(dtype=wp.vec2)
         triangle_density: wp.array(dtype=float)
         textures: Textures
+        lights: Lights
 
     @wp.struct
     class Surface:
@@ -105,9 +130,14 @@ def render_kernels() -> SimpleNamespace:
         return a * (1.0 - t) + b * t
 
     @wp.func
-    def sky(view: View, direction: wp.vec3):
+    def gradient(low: wp.vec3, high: wp.vec3, direction: wp.vec3):
+        """Return a colour between that of the horizon and that overhead."""
         height = wp.clamp(direction[2], 0.0, 1.0)
-        return mix(view.horizon, view.zenith, wp.pow(height + 1.0e-6, 0.5))
+        return mix(low, high, wp.pow(height + 1.0e-6, 0.5))
+
+    @wp.func
+    def sky(view: View, direction: wp.vec3):
+        return gradient(view.horizon, view.zenith, direction)
 
     @wp.func
     def ramp(x: float, width: float):
@@ -127,12 +157,10 @@ def render_kernels() -> SimpleNamespace:
         return 0.5 - 0.5 * ramp(x, w) * ramp(y, w)
 
     @wp.func
-    def in_sun(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, sun: wp.vec3):
-        """Return 1 if the sun reaches the point, 0 in the shade."""
+    def is_shaded(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, direction: wp.vec3, distance: float):
+        """Return whether something stands between a point and a light."""
         offset = 1.0e-4 + 2.0e-4 * wp.length(point)
-        if wp.mesh_query_ray_anyhit(mesh, point + normal * offset, sun, 1.0e3):
-            return 0.0
-        return 1.0
+        return wp.mesh_query_ray_anyhit(mesh, point + normal * offset, direction, wp.min(distance - offset, 1.0e3))
 
     @wp.func
     def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, max_distance: float):
@@ -151,7 +179,7 @@ def render_kernels() -> SimpleNamespace:
     def skylight(view: View, albedo: wp.vec3, normal: wp.vec3):
         """Return the ambient light that a surface reflects without occlusion."""
         upward = 0.5 + 0.5 * normal[2]
-        return wp.cw_mul(albedo, mix(view.bounce, view.zenith * 0.35 + wp.vec3(0.38, 0.38, 0.38), upward))
+        return wp.cw_mul(albedo, mix(view.bounce, view.overhead, upward))
 
     @wp.func
     def nearest_plane(view: View, direction: wp.vec3, planes: wp.array(dtype=wp.transform)):
@@ -287,16 +315,24 @@ def render_kernels() -> SimpleNamespace:
         return found
 
     @wp.func
-    def sunlight_on(view: View, mesh: wp.uint64, found: Surface):
-        """Return 1 if the sun reaches a surface, 0 in the shade and if it faces away."""
-        if wp.dot(found.normal, view.sun) > 0.0:
-            return in_sun(mesh, found.point, found.flat, view.sun)
-        return 0.0
-
-    @wp.func
-    def direct_light(view: View, found: Surface, sunlight: float):
-        """Return the sunlight that a surface reflects diffusely."""
-        return wp.cw_mul(found.albedo, view.sun_color) * (wp.max(wp.dot(found.normal, view.sun), 0.0) * sunlight)
+    def toward_light(lights: Lights, i: int, point: wp.vec3):
+        """Return direction and distance of a light from a point, and its colour there without shadows."""
+        if lights.directional[i] == 1:
+            return -lights.axes[i], float(FAR), lights.colors[i]
+        gap = lights.positions[i] - point
+        distance = wp.max(wp.length(gap), 1.0e-6)
+        direction = gap / distance
+        falloff = lights.attenuation[i]
+        strength = 1.0 / wp.max(falloff[0] + distance * (falloff[1] + distance * falloff[2]), 1.0e-6)
+        aligned = wp.clamp(-wp.dot(direction, lights.axes[i]), -1.0, 1.0)
+        cone = lights.cones[i]
+        if cone[1] < PI:
+            angle = wp.acos(aligned)
+            part = wp.clamp((angle - cone[0]) / wp.max(cone[1] - cone[0], 1.0e-4), 0.0, 1.0)
+            strength = strength * (1.0 - part * part * (3.0 - 2.0 * part))
+        if lights.exponents[i] > 0.0:
+            strength = strength * wp.pow(wp.max(aligned, 0.0), lights.exponents[i])
+        return direction, distance, lights.colors[i] * strength
 
     @wp.func
     def highlight(found: Surface, light: wp.vec3, direction: wp.vec3):
@@ -330,15 +366,39 @@ def render_kernels() -> SimpleNamespace:
         share = found.mirror * (1.04 - 0.572 * r - 1.04 * a) + wp.vec3(white, white, white)
         around = direction - found.normal * (2.0 * wp.dot(direction, found.normal))
         upward = wp.clamp(0.5 + 0.5 * around[2] / wp.max(r, 0.02), 0.0, 1.0)
-        return wp.cw_mul(share, mix(view.bounce, sky(view, around), upward))
+        return wp.cw_mul(share, mix(view.bounce, gradient(view.low, view.high, around), upward))
 
     @wp.func
-    def instance_color(view: View, mesh: wp.uint64, found: Surface, direction: wp.vec3):
+    def reflected_light(found: Surface, to_light: wp.vec3, light: wp.vec3, direction: wp.vec3, shine: float):
+        """Return the light from one direction that a surface reflects, with ``shine`` times its highlight."""
+        color = wp.cw_mul(found.albedo, light) * wp.max(wp.dot(found.normal, to_light), 0.0)
+        if shine > 0.0:
+            color = color + wp.cw_mul(highlight(found, to_light, direction), light) * shine
+        return color
+
+    @wp.func
+    def direct_light(lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3, shine: float):
+        """Return the light of all lights that a surface reflects, ``shine`` times its highlights included, and the
+        lights that don't reach it, as bits.
+        """
+        color = wp.vec3(0.0, 0.0, 0.0)
+        unlit = int(0)
+        for i in range(lights.colors.shape[0]):
+            to_light, distance, light = toward_light(lights, i, found.point)
+            lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
+            if lit and lights.shadows[i] == 1:
+                lit = not is_shaded(mesh, found.point, found.flat, to_light, distance)
+            if lit:
+                color = color + reflected_light(found, to_light, light, direction, shine * lights.specular[i])
+            else:
+                unlit = unlit | (1 << (i % MOST_BITS))
+        return color, unlit
+
+    @wp.func
+    def instance_color(view: View, lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3):
         """Return the colour of an instance (linear, 0 to 1) in the direction of a ray."""
-        sunlight = sunlight_on(view, mesh, found)
-        diffuse = direct_light(view, found, sunlight) + skylight(view, found.albedo, found.normal)
-        shine = wp.cw_mul(highlight(found, view.sun, direction), view.sun_color) * sunlight
-        return diffuse + shine + reflected_sky(view, found, direction)
+        direct, _unlit = direct_light(lights, mesh, found, direction, 1.0)
+        return direct + skylight(view, found.albedo, found.normal) + reflected_sky(view, found, direction)
 
     @wp.func
     def glaze(
@@ -368,7 +428,7 @@ def render_kernels() -> SimpleNamespace:
             if wp.dot(hit.normal, direction) < 0.0:
                 found = instance_surface(view, scene, instance_poses, origin, direction, hit, scene.first_glass)
                 opacity = scene.instance_opacity[found.shown]
-                color = color + instance_color(view, mesh, found, direction) * (share * opacity)
+                color = color + instance_color(view, scene.lights, mesh, found, direction) * (share * opacity)
                 share = share * (1.0 - opacity)
                 if first == SKY:
                     first = found.shown
@@ -394,15 +454,14 @@ def render_kernels() -> SimpleNamespace:
         shown = found.shown
         color = sky(view, direction)
         if shown == SUNNY_GROUND:
-            sunlight = sunlight_on(view, mesh, found)
+            direct, unlit = direct_light(scene.lights, mesh, found, direction, 0.0)
             if open_sky < 0.0:
                 open_sky = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
-            if sunlight == 0.0:
-                shown = SHADED_GROUND
+            shown = SUNNY_GROUND - unlit
             ambient = skylight(view, found.albedo, found.normal)
-            color = mix(direct_light(view, found, sunlight) + ambient * open_sky, view.horizon, found.haze)
+            color = mix(direct + ambient * open_sky, view.horizon, found.haze)
         elif shown != SKY:
-            color = instance_color(view, mesh, found, direction)
+            color = instance_color(view, scene.lights, mesh, found, direction)
         before, share, first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
         if first != SKY:
             shown = first
@@ -576,7 +635,7 @@ def render_kernels() -> SimpleNamespace:
         shown[row, column] = seen
 
     return SimpleNamespace(
-        View=View, Scene=Scene, Textures=Textures, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        View=View, Scene=Scene, Textures=Textures, Lights=Lights, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
         transform_vertices=transform_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

@@ -99,6 +99,7 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     reflecting = [g.name for g in shown if replace(g.material, texture=None, repeat=None) != DEFAULT_MATERIAL]
     losses.leaves_out("roughness and metallic of materials", reflecting)
     losses.leaves_out("cameras", [camera.name for camera in model.cameras])
+    losses.leaves_out("lights", [light.name for light in model.lights])
     losses.leaves_out("kinematic links", model.kinematic_links, "their joints are fixed")
     if not np.array_equal(parameters["gravity"], EARTH):
         losses.remarks(f"not written: gravity {parameters['gravity'].tolist()}; set it when the file is read")

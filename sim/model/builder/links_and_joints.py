@@ -1,6 +1,6 @@
 """Links, their joints, named frames, and parts of a world."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import JOINT_FIELDS, NO_LIMITS, NO_SPRING, Limits, Spring, limits_of
 from sim.model.checks import as_numbers, names_in, number, require_names, require_type
 from sim.model.joint_types import joint_type
+from sim.model.lights import Light, MountedLight
 from sim.model.model import Keyframe, MountedCamera, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -236,18 +237,51 @@ class LinksAndJoints(WorldSpec):
             'above'
         """
         where = f"camera '{name}'"
-        check_text(name, "a camera")
-        require_names(where, link=link)
-        if name in self.cameras:
-            raise ModelError(f"{where}: a camera of this name exists already; choose another name")
+        _check_mounted("camera", name, link, follows, self.cameras)
         if not 0.0 < number(where, "fov", fov) < 180.0:
             raise ModelError(f"{where}: fov is {fov}; it must lie between 0 and 180 degrees")
-        if follows not in get_args(Followed):
-            known = ", ".join(map(repr, get_args(Followed)))
-            raise ModelError(f"{where}: follows is {follows!r}; it must be one of {known}")
         placement = pose(where, position, orientation)
         x, y, z = finite(f"{where}: point", point, (3,)).tolist()
         self.cameras[name] = (link, MountedCamera(name, -1, placement, float(fov), follows, (x, y, z)))
+        return name
+
+    def add_light(
+        self,
+        name: str,
+        light: Light,
+        link: str = WORLD,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        *,
+        follows: Followed = "link",
+        point: Vector = (0.0, 0.0, 0.0),
+    ) -> str:
+        """Add a light to a link; it shines along its -z axis. Pictures show the model's lights instead of sun and sky.
+
+        Args:
+            name: unique name.
+            light: the light.
+            link: link that it moves with, or "world".
+            position, orientation, follows, point: as for :meth:`add_camera`.
+
+        Returns:
+            The name.
+
+        Raises:
+            ModelError: for a name in use, or an invalid value.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> scene.add_light("from above", sim.Light("directional", color=(0.7, 0.7, 0.7)))
+            'from above'
+        """
+        where = f"light '{name}'"
+        _check_mounted("light", name, link, follows, self.lights)
+        require_type(f"{where}: light", light, Light, "a sim.Light")
+        placement = pose(where, position, orientation)
+        x, y, z = finite(f"{where}: point", point, (3,)).tolist()
+        self.lights[name] = (link, MountedLight(name, light, -1, placement, follows, (x, y, z)))
         return name
 
     def add_part(
@@ -267,3 +301,15 @@ class LinksAndJoints(WorldSpec):
         part = Part(name, *held, keyframes or {}, timestep, mujoco)
         self.parts.append(part)
         return part
+
+
+def _check_mounted(kind: str, name: str, link: str, follows: str, taken: Container[str]) -> None:
+    """Raise ModelError for a camera or light with a name in use, an invalid link or something unknown to follow."""
+    check_text(name, f"a {kind}")
+    where = f"{kind} '{name}'"
+    require_names(where, link=link)
+    if name in taken:
+        raise ModelError(f"{where}: a {kind} of this name exists already; choose another name")
+    if follows not in get_args(Followed):
+        known = ", ".join(map(repr, get_args(Followed)))
+        raise ModelError(f"{where}: follows is {follows!r}; it must be one of {known}")

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_so
 from sim.model.compile.parameters import check_range, collect_parameters
 from sim.model.compile.tendons import lay_out_tendons
 from sim.model.compile.transmissions import lay_out_transmissions
+from sim.model.lights import MountedLight
 from sim.model.medium import DragBoxes
 from sim.model.model import Frame, Geometry, Model, MountedCamera, MujocoOptions, StagePrim
 from sim.model.poses import compose
@@ -30,6 +32,8 @@ from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, WorldSpec
 from sim.model.topology import Equalities, ExcludedPairs
 from warp_kernels import types as codes
+
+Mounted = TypeVar("Mounted", MountedCamera, MountedLight)
 
 
 def dtype_name(dtype: object) -> str:
@@ -90,16 +94,17 @@ def _frames(world: WorldSpec, home: Homes) -> list[Frame]:
     return frames
 
 
-def _cameras(world: WorldSpec, home: Homes) -> list[MountedCamera]:
-    placed = []
-    for name, (link, camera) in world.cameras.items():
+def _mounted(kind: str, given: dict[str, tuple[str, Mounted]], home: Homes) -> list[Mounted]:
+    """Return cameras or lights of links as those of the bodies that the links are merged into."""
+    placed = list[Mounted]()
+    one: Mounted
+    for name, (link, one) in given.items():
         if link not in home:
-            raise ModelError(f"camera '{name}': unknown link '{link}'")
+            raise ModelError(f"{kind} '{name}': unknown link '{link}'")
         index, base = home[link]
-        if camera.follows == "link":
-            camera = replace(camera, placement=compose(base, camera.placement))
-        x, y, z = compose(base, np.array([*camera.point, *IDENTITY_QUATERNION]))[:3].tolist()
-        placed.append(replace(camera, link=index, point=(x, y, z)))
+        placement = compose(base, one.placement) if one.follows == "link" else one.placement
+        x, y, z = compose(base, np.array([*one.point, *IDENTITY_QUATERNION]))[:3].tolist()
+        placed.append(replace(one, link=index, placement=placement, point=(x, y, z)))
     return placed
 
 
@@ -138,7 +143,8 @@ def _model(
         link_names=tuple(body.name for body in bodies),
         joint_names=tuple(joint.name for joint in joints),
         frames=tuple(frames),
-        cameras=tuple(_cameras(world, home)),
+        cameras=tuple(_mounted("camera", world.cameras, home)),
+        lights=tuple(_mounted("light", world.lights, home)),
         stage_prims=tuple(_stage_prims(world, home)),
         geometries=tuple(geometries),
         parts=tuple(world.parts),

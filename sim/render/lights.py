@@ -1,0 +1,128 @@
+"""Lights of a picture: those of the model, or sun and sky."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+from scipy.spatial.transform import Rotation
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.kinematics import forward_kinematics
+from sim.model.lights import Light, MountedLight
+from sim.model.model import Model
+from sim.render.mounted import mounted_pose
+from sim.render.view import visible_points
+
+SUN = np.array([-0.45, -0.55, 1.0])
+ZENITH, HORIZON, BOUNCE = np.array([0.22, 0.42, 0.72]), np.array([0.74, 0.82, 0.90]), np.array([0.20, 0.19, 0.18])
+OVERHEAD = 0.35 * ZENITH + 0.38
+BRIGHTEST = 1.2  # light of all lights on a white surface that faces them, as of sun and sky
+NEAREST = 0.2  # distance of a light from the middle of a scene that counts for its exposure, in sizes of the scene
+CONE = 0.01  # angle over which the border of a sharp cone fades [rad]
+
+
+def default_sun() -> MountedLight:
+    """Return the sun that shines on models without lights."""
+    turn, _ = Rotation.align_vectors([SUN / np.linalg.norm(SUN)], [[0.0, 0.0, 1.0]])
+    placement = np.concatenate([np.zeros(3), turn.as_quat()])
+    return MountedLight("sun", Light("directional", (0.80, 0.75, 0.66)), -1, placement)
+
+
+def shown_lights(model: Model, num_worlds: int) -> tuple[MountedLight, ...]:
+    """Return the lights of a model that a picture of so many worlds shows: all, or none.
+
+    Lights with a position are those of one world.
+    """
+    near = [one for one in model.lights if one.light.type in ("point", "area") or one.link >= 0]
+    return () if near and num_worlds > 1 else model.lights
+
+
+def fitting_exposure(model: Model, lights: tuple[MountedLight, ...]) -> float:
+    """Return the factor that makes a white surface at the middle of the scene as bright as in the light of sun and sky,
+    if it faces all lights.
+    """
+    poses = forward_kinematics(DeviceModel(model, "cpu"), model.q0[None]).numpy()[0]
+    points = visible_points(model, poses[None])
+    middle = 0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
+    size = float(np.linalg.norm(np.ptp(points, axis=0))) if len(points) else 1.0
+    total = np.zeros(3)
+    for one in lights:
+        distance = float(np.linalg.norm(mounted_pose(model, one, poses)[:3] - middle))
+        total += brightness(one.light, max(distance, NEAREST * size))
+    return BRIGHTEST / total.max() if total.max() > 0.0 else 1.0
+
+
+def brightness(light: Light, distance: float) -> np.ndarray:
+    """Return the light on the axis of a light at a distance [m], as its colour is defined [3]."""
+    falloff = np.array([1.0, distance, distance**2]) @ light.attenuation if light.type in ("point", "area") else 1.0
+    return np.array(light.color) / max(float(falloff), 1e-12)
+
+
+class LightSet:
+    """The lights of one renderer.
+
+    Args:
+        model: the model.
+        num_worlds: number of worlds in the picture.
+        exposure: factor of all lights of the model. Default: see :func:`fitting_exposure`.
+        unit: unit of length of the picture [m].
+    """
+
+    def __init__(self, model: Model, num_worlds: int, exposure: float | None, unit: float):
+        own = shown_lights(model, num_worlds)
+        self._model, self._unit = model, unit
+        self._exposure = 1.0 if exposure is None and not own else exposure or fitting_exposure(model, own)
+        self._lights = [one for one in own or (default_sun(),) if one.light.type != "sky"]
+        sky = np.array([one.light.color for one in own if one.light.type == "sky"]).reshape(-1, 3).sum(axis=0)
+        # What surfaces that face up, and mirrors, see of the sky, and what comes from below
+        self.sky = (sky, sky, sky, sky) if own else (OVERHEAD, ZENITH, HORIZON, BOUNCE)
+
+    def arrays(self, kernels: SimpleNamespace) -> Any:
+        """Return the struct of the kernels, on the current device; :meth:`move` sets positions and axes."""
+        lights = [one.light for one in self._lights]
+        colors = self._exposure * np.array([light.color for light in lights]).reshape(-1, 3)
+        metres = self._unit ** np.arange(3.0)
+        falloff = np.array([light.attenuation for light in lights]).reshape(-1, 3) * metres
+        falloff[[light.type == "headlight" for light in lights]] = (1.0, 0.0, 0.0)
+        cones = np.radians([light.cone for light in lights])
+        fade = cones * (1.0 - np.array([light.softness for light in lights]))
+        borders = np.stack([np.minimum(fade, np.maximum(cones - CONE, 0.0)), cones], axis=1).reshape(-1, 2)
+        exponents = [light.exponent + (light.type == "area") for light in lights]
+        found = kernels.Lights()
+        found.directional = wp.array([int(light.type == "directional") for light in lights], dtype=int)
+        found.positions = wp.zeros(len(lights), dtype=wp.vec3)
+        found.axes = wp.zeros(len(lights), dtype=wp.vec3)
+        found.colors = wp.array(colors.astype(np.float32), dtype=wp.vec3)
+        found.attenuation = wp.array(falloff.astype(np.float32), dtype=wp.vec3)
+        found.cones = wp.array(borders.astype(np.float32), dtype=wp.vec2)
+        found.exponents = wp.array(np.array(exponents, dtype=np.float32), dtype=float)
+        found.specular = wp.array(np.array([light.specular for light in lights], dtype=np.float32), dtype=float)
+        casts = [int(light.shadow and light.type != "headlight") for light in lights]
+        found.shadows = wp.array(casts, dtype=int)
+        return found
+
+    def light(self, view: Any) -> None:
+        """Set the light of the sky in the struct of the camera."""
+        colors = (wp.vec3(*(self._exposure * color)) for color in self.sky)
+        view.overhead, view.high, view.low, view.bounce = colors
+        view.zenith, view.horizon = wp.vec3(*ZENITH), wp.vec3(*HORIZON)
+
+    def move(
+        self, arrays: Any, link_poses: np.ndarray, offset: np.ndarray, eye: np.ndarray, target: np.ndarray
+    ) -> None:
+        """Move the lights to a frame.
+
+        Args:
+            arrays: the struct.
+            link_poses: link poses in the world [num_links, 7].
+            offset: displayed position of the origin of the world [3].
+            eye, target: position of the camera, and the point that positions are relative to [3].
+        """
+        placed = [mounted_pose(self._model, one, link_poses) for one in self._lights]
+        poses = np.array(placed).reshape(-1, 7) + np.pad(offset, (0, 4))
+        poses[[one.light.type == "headlight" for one in self._lights], :3] = eye
+        if len(poses):
+            axes = -Rotation.from_quat(poses[:, 3:]).as_matrix()[:, :, 2]
+            arrays.positions.assign(((poses[:, :3] - target) / self._unit).astype(np.float32))
+            arrays.axes.assign(axes.astype(np.float32))
