@@ -85,6 +85,13 @@ class Light:
         object.__setattr__(self, "size", values)
 
 
+def aimed(direction: np.ndarray) -> np.ndarray:
+    """Return a rotation that turns the -z axis to a direction, a unit vector [3], as a quaternion xyzw [4]."""
+    x, y, z = direction
+    quaternion = np.array([y, -x, 0.0, 1.0 - z]) if z < 1.0 - 1e-12 else np.array([1.0, 0.0, 0.0, 0.0])
+    return quaternion / np.linalg.norm(quaternion)
+
+
 @dataclass(frozen=True)
 class MountedLight:
     """A light on a link.

@@ -223,6 +223,16 @@ def linear_light(srgb: np.ndarray) -> np.ndarray:
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
+def light_of(screen: np.ndarray) -> np.ndarray:
+    """Convert sRGB to linear light, also above 1."""
+    return np.where(screen <= 0.04045, screen / 12.92, ((screen + 0.055) / 1.055) ** 2.4)
+
+
+def screen_of(light: np.ndarray) -> np.ndarray:
+    """Convert linear light to sRGB, also above 1; the inverse of :func:`light_of`."""
+    return np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1.0 / 2.4) - 0.055)
+
+
 def transform_points(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Transform points [n, 3] by poses [..., 7] (position, quaternion xyzw). Return [..., n, 3]."""
     flat = np.asarray(pose, dtype=np.float64).reshape(-1, 7)

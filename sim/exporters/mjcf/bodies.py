@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -15,13 +16,18 @@ from sim.exporters.losses import Losses
 from sim.exporters.mjcf.medium import inertia_axes
 from sim.model.checks import free_name
 from sim.model.joint_types import name_in_files
-from sim.model.model import Frame, Geometry, Model
+from sim.model.lights import MountedLight
+from sim.model.model import Frame, Geometry, Model, MountedCamera
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.specs import WORLD
-from sim.render.view import view_of
+from sim.render.mounted import mounted_pose
 from sim.simulation.mujoco_settings import agreed_options
 from warp_kernels import types as codes
+
+Mounted = TypeVar("Mounted", MountedCamera, MountedLight)
+# Modes of cameras and lights by what they follow
+FOLLOWS = {"link": "fixed", "point": "track", "centre of mass": "trackcom"}
 
 
 def set_softness(element: ET.Element, softness: Softness, suffix: str = "") -> None:
@@ -96,25 +102,34 @@ class Bodies:
         self._losses.leaves_out("frames of links without mass", self.lost_frames())
 
     def add_cameras(self) -> None:
-        """Add the cameras of links with a body. MuJoCo takes the offsets of cameras that don't turn from the start."""
-        model, follows = self.model, {"link": "fixed", "point": "track", "centre of mass": "trackcom"}
-        kept = [camera for camera in model.cameras if camera.link < 0 or camera.link in self.heads]
-        lost = {camera.name for camera in model.cameras} - {camera.name for camera in kept}
-        self._losses.leaves_out("cameras of links without mass", sorted(lost))
-        off = [camera.name for camera in kept if camera.follows == "point" and np.any(camera.point)]
-        self._losses.leaves_out("points that cameras follow", off, "they follow the origins of their bodies")
-        if not kept:
-            return
-        poses = forward_kinematics(DeviceModel(model, "cpu"), self.start[None]).numpy()[0]
-        for camera in kept:
-            placement = camera.placement
-            if camera.follows != "link":
-                eye = np.concatenate([view_of(model, camera.name, poses).position, placement[3:]])
-                placement = eye if camera.link < 0 else compose(inverse(poses[camera.link]), eye)
+        """Add the cameras of links with a body."""
+        for camera, placement in self.mounts("camera", self.model.cameras):
             ET.SubElement(
-                self.elements[camera.link], "camera", name=camera.name, mode=follows[camera.follows],
+                self.elements[camera.link], "camera", name=camera.name, mode=FOLLOWS[camera.follows],
                 pos=numbers(placement[:3]), quat=wxyz(placement[3:]), fovy=number(camera.fov),
             )  # fmt: skip
+
+    def mounts(self, kind: str, given: Sequence[Mounted]) -> list[tuple[Mounted, np.ndarray]]:
+        """Return the cameras or lights of links with a body, and their poses in it [7]; note others.
+
+        MuJoCo takes the offsets of those that don't turn from the start.
+        """
+        model = self.model
+        kept = [one for one in given if one.link < 0 or one.link in self.heads]
+        lost = {one.name for one in given} - {one.name for one in kept}
+        self._losses.leaves_out(f"{kind}s of links without mass", sorted(lost))
+        off = [one.name for one in kept if one.follows == "point" and np.any(one.point)]
+        self._losses.leaves_out(f"points that {kind}s follow", off, "they follow the origins of their bodies")
+        if not kept:
+            return []
+        poses, placed = forward_kinematics(DeviceModel(model, "cpu"), self.start[None]).numpy()[0], []
+        for one in kept:
+            placement = one.placement
+            if one.follows != "link":
+                world = mounted_pose(model, one, poses)
+                placement = world if one.link < 0 else compose(inverse(poses[one.link]), world)
+            placed.append((one, placement))
+        return placed
 
     def lost_frames(self) -> list[str]:
         """Return names of frames that aren't links, on links without a body."""

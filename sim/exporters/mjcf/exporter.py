@@ -13,6 +13,7 @@ from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
+from sim.exporters.mjcf.lights import add_lights
 from sim.exporters.mjcf.losses import lose_values
 from sim.exporters.mjcf.medium import add_medium
 from sim.exporters.mjcf.sensors import add_sensors
@@ -103,6 +104,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_geoms(asset, bodies, losses, meshes)
     bodies.add_frames()
     bodies.add_cameras()
+    add_lights(root, bodies, losses)
     add_contacts(root, bodies)
     add_tendons(root, bodies, losses)
     add_equalities(root, bodies)

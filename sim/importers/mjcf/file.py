@@ -21,7 +21,7 @@ from sim.importers.transaction import located
 LISTS = {
     "body": "bodies", "joint": "joints", "geom": "geoms", "site": "sites", "tendon": "tendons", "pair": "pairs",
     "actuator": "actuators", "equality": "equalities", "key": "keys", "sensor": "sensors",
-    "mesh": "meshes", "camera": "cameras",
+    "mesh": "meshes", "camera": "cameras", "light": "lights",
 }  # fmt: skip
 
 # MuJoCo reports its warnings to one function per process.

@@ -14,6 +14,7 @@ from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import read_mjcf
 from sim.importers.mjcf.geoms import add_geometries
+from sim.importers.mjcf.lights import add_lights
 from sim.importers.mjcf.notes import mocap_notes, refuse_bodies, refuse_numbers, refuse_states, warn_of
 from sim.importers.mjcf.options import (
     add_medium,
@@ -147,6 +148,7 @@ def add_mjcf(
         reader.notes += apply_flags(file)
         _set_gravity(reader)
         links, joints = add_tree(reader)
+        add_lights(reader)
         add_medium(reader)
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(

@@ -1,5 +1,7 @@
 """Conversion of an MJCF file's bodies, joints and sites to links, joints and frames."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -171,38 +173,64 @@ def _add_sites(reader: Reader) -> None:
 
 def _add_cameras(reader: Reader) -> None:
     """Add the named cameras; note those that turn to a body, and orthographic ones."""
-    model, kinds = reader.file.model, reader.file.mujoco.mjtCamLight
-    follows: dict[int, Followed] = {
-        int(kinds.mjCAMLIGHT_FIXED): "link", int(kinds.mjCAMLIGHT_TRACK): "point",
-        int(kinds.mjCAMLIGHT_TRACKCOM): "centre of mass",
-    }  # fmt: skip
-    left_out = []
+    model, left_out = reader.file.model, []
     for camera in range(model.ncam):
-        name, mode = reader.file.name("camera", camera), int(model.cam_mode[camera])
+        name, at_first = reader.file.name("camera", camera), Rotation.from_matrix(model.cam_mat0[camera].reshape(3, 3))
         if not name:
             continue
-        body = int(model.cam_bodyid[camera])
-        # A link may carry more than a body that is fixed to it.
-        merged = body and body != model.body_weldid[body] and follows.get(mode) == "centre of mass"
-        if mode not in follows or model.cam_projection[camera] or merged:
+        mount = mount_of(reader, "cam", camera, pose(np.zeros(3), model.cam_quat[camera])[3:], at_first)
+        if mount is None or model.cam_projection[camera]:
             left_out.append(name)
             continue
-        placement = compose(reader.frames[body], pose(model.cam_pos[camera], model.cam_quat[camera]))
-        if follows[mode] != "link":
-            offset = (model.cam_pos0 if follows[mode] == "point" else model.cam_poscom0)[camera]
-            axes = Rotation.from_quat(reader.base[3:])
-            turned = axes * Rotation.from_matrix(model.cam_mat0[camera].reshape(3, 3))
-            placement = np.concatenate([axes.apply(offset), turned.as_quat()])
         with reader.file.located("camera", camera, f"camera '{name}'"):
             reader.builder.add_camera(
-                reader.prefix + name, reader.links[body], placement[:3], placement[3:],
-                fov=_field_of_view(reader, camera), follows=follows[mode], point=reader.frames[body][:3],
+                reader.prefix + name, mount.link, mount.placement[:3], mount.placement[3:],
+                fov=_field_of_view(reader, camera), follows=mount.follows, point=mount.point,
             )  # fmt: skip
     if left_out:
         reader.notes.append(
             "skipped: cameras that turn to a body, follow the centre of mass of a fixed one, or are orthographic: "
             + ", ".join(left_out)
         )
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Link of a camera or light and its pose there, as for :meth:`sim.ModelBuilder.add_camera`."""
+
+    link: str
+    placement: np.ndarray
+    follows: Followed
+    point: tuple[float, float, float]
+
+
+def mount_of(reader: Reader, kind: str, index: int, turn: np.ndarray, at_first: Rotation) -> Mount | None:
+    """Return the link of a camera or light; None for one that turns to a body, or follows the centre of mass of a body
+    that is fixed to another: a link may carry more than it.
+
+    Args:
+        reader: the import.
+        kind: prefix of the arrays of MuJoCo's model, "cam" or "light".
+        index: index of the camera or light.
+        turn: orientation in its body, quaternion xyzw [4].
+        at_first: orientation in the world of the file at the first coordinates.
+    """
+    model, kinds = reader.file.model, reader.file.mujoco.mjtCamLight
+    known: dict[int, Followed] = {
+        int(kinds.mjCAMLIGHT_FIXED): "link", int(kinds.mjCAMLIGHT_TRACK): "point",
+        int(kinds.mjCAMLIGHT_TRACKCOM): "centre of mass",
+    }  # fmt: skip
+    mode, body = int(getattr(model, f"{kind}_mode")[index]), int(getattr(model, f"{kind}_bodyid")[index])
+    follows = known.get(mode)
+    if follows is None or (body and body != model.body_weldid[body] and follows == "centre of mass"):
+        return None
+    placement = compose(reader.frames[body], np.concatenate([getattr(model, f"{kind}_pos")[index], turn]))
+    if follows != "link":
+        offset = getattr(model, f"{kind}_{'pos0' if follows == 'point' else 'poscom0'}")[index]
+        axes = Rotation.from_quat(reader.base[3:])
+        placement = np.concatenate([axes.apply(offset), (axes * at_first).as_quat()])
+    x, y, z = reader.frames[body][:3].tolist()
+    return Mount(reader.links[body], placement, follows, (x, y, z))
 
 
 def _field_of_view(reader: Reader, camera: int) -> float:
