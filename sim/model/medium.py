@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+# MuJoCo doesn't drag lighter bodies [kg].
+LIGHTEST = 1e-15
+
 
 @dataclass(frozen=True)
 class Medium:

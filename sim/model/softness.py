@@ -66,3 +66,17 @@ def _is_impedance(low: float, high: float, width: float, middle: float, power: f
 
 
 DEFAULT_SOFTNESS = Softness()
+
+# MuJoCo keeps impedances at least this far from 0 and 1.
+LEAST_IMPEDANCE = 1e-4
+
+
+def corrected_softness(solref: npt.ArrayLike, solimp: npt.ArrayLike) -> Softness:
+    """Return solref and solimp as MuJoCo corrects them: clamped, and the default for a solref of two signs."""
+    low, high, width, middle, power = (float(number) for number in np.asarray(solimp))
+    low, high, middle = (min(max(share, LEAST_IMPEDANCE), 1.0 - LEAST_IMPEDANCE) for share in (low, high, middle))
+    first, second = (float(number) for number in np.asarray(solref))
+    return Softness(
+        (first, second) if (first > 0.0) == (second > 0.0) else SOLREF,
+        (low, high, max(width, 0.0), middle, max(power, 1.0)),
+    )

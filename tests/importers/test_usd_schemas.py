@@ -292,11 +292,11 @@ def test_mujoco_actuators_of_affine_laws(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('uniform token mjc:dynType = "integrator"', "'/R/act', which has an internal state"),
+        ('uniform token mjc:dynType = "muscle"', "'/R/act', which has an internal state"),
         ("double mjc:forceRange:max = inf", "'/R/act', whose range of forces"),
         ("double[] mjc:gear = [0, 0, 0, 0, 0, 0]", "'/R/act', whose gear is zero"),
         ('uniform token mjc:gainType = "muscle"', "'/R/act', whose force law"),
-        ("rel mjc:target = </R/root>", "'/R/act': it acts on '/R/root'"),
+        ("rel mjc:target = </R/root>", "'/R/act', which acts on '/R/root'"),
     ],
 )
 def test_actuators_without_a_counterpart(tmp_path, text, message):

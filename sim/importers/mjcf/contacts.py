@@ -18,8 +18,9 @@ from itertools import product
 import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
-from sim.importers.mjcf.reader import Reader, softness_of
+from sim.importers.mjcf.reader import Reader
 from sim.model.builder.geometries import one_or_two
+from sim.model.softness import corrected_softness
 from sim.simulation.stepping.mujoco_law import mixed_softness, pair_softness
 
 
@@ -46,7 +47,7 @@ class MixedSoftness:
         ends = self._model.pair_geom1.tolist(), self._model.pair_geom2.tolist()
         self._listed = {frozenset(pair) for pair in zip(*ends, strict=True)}
         solref, solimp = self._model.geom_solref, self._model.geom_solimp
-        bounded = [softness_of(*numbers) for numbers in zip(solref, solimp, strict=True)]
+        bounded = [corrected_softness(*numbers) for numbers in zip(solref, solimp, strict=True)]
         solrefs = np.reshape([each.solref for each in bounded], solref.shape)
         solimps = np.reshape([each.solimp for each in bounded], solimp.shape)
         freed = unbounded(reader.file, solref)
@@ -68,7 +69,7 @@ class MixedSoftness:
                 continue
             a, b = (geometries[names[each][0]].geometry for each in (geom, other))
             solref, solimp = self._mixed(geom, other)
-            softness = softness_of(unbounded(self._reader.file, solref[None])[0], solimp)
+            softness = corrected_softness(unbounded(self._reader.file, solref[None])[0], solimp)
             if softness == pair_softness(a, b):
                 continue
             margin, gap = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
@@ -247,7 +248,7 @@ def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
         if not (ends[0] and ends[1]):
             continue
         a, b = (reader.builder.geometries[end[0]].geometry for end in ends)
-        softness = softness_of(model.pair_solref[pair], model.pair_solimp[pair])
+        softness = corrected_softness(model.pair_solref[pair], model.pair_solimp[pair])
         margin, gap = float(model.pair_margin[pair]), float(model.pair_gap[pair])
         sums = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
         if softness == pair_softness(a, b) and (margin, gap) == sums:

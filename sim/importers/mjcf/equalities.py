@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.importers.mjcf.reader import Reader, pose, softness_of
+from sim.importers.mjcf.reader import Reader, pose
 from sim.model.poses import compose
-from sim.model.softness import Softness
+from sim.model.softness import Softness, corrected_softness
 
 
 def add_equalities(reader: Reader) -> None:
@@ -89,7 +89,7 @@ def _active(model: Any, number: int) -> bool | None:
 
 
 def _softness(model: Any, number: int) -> Softness:
-    return softness_of(model.eq_solref[number], model.eq_solimp[number])
+    return corrected_softness(model.eq_solref[number], model.eq_solimp[number])
 
 
 def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarray]]:

@@ -11,11 +11,12 @@ from sim.importers.decomposition import convex_pieces, is_convex_solid
 from sim.importers.mjcf.contacts import Surfaces
 from sim.importers.mjcf.looks import Looks
 from sim.importers.mjcf.notes import names_of
-from sim.importers.mjcf.reader import Reader, pose, softness_of
+from sim.importers.mjcf.reader import Reader, pose
 from sim.model.builder.properties import Surface
 from sim.model.hulls import convex_hull
 from sim.model.model import HullFaces, Mesh
 from sim.model.poses import compose
+from sim.model.softness import corrected_softness
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
@@ -253,7 +254,7 @@ def _surface(reader: Reader, surfaces: Surfaces, geom: int, static: bool) -> Sur
     return Surface(
         friction=slide, torsional_friction=spin, rolling_friction=roll, friction_rule="maximum",
         priority=int(surfaces.priority[geom]), margin=float(model.geom_margin[geom]), gap=float(model.geom_gap[geom]),
-        softness=softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
+        softness=corrected_softness(model.geom_solref[geom], model.geom_solimp[geom]),
         softness_mix=float(model.geom_solmix[geom]), velocity=velocity, spin=turn,
         # 1, as for the ground, which makes a pair's restitution that of the body
         restitution=1.0 if static else surfaces.restitution,

@@ -8,7 +8,7 @@ from sim.errors import ImportFileError
 from sim.importers.mjcf.contacts import unbounded
 from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.reader import Reader, pose
-from sim.model.medium import inertia_box
+from sim.model.medium import LIGHTEST, inertia_box
 from sim.model.model import MUJOCO_INTEGRATORS, MujocoOptions
 from sim.model.poses import compose
 
@@ -147,10 +147,6 @@ def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
 
 def _differs(values: np.ndarray, default: np.ndarray) -> bool:
     return bool(np.any(values != default))
-
-
-# MuJoCo ignores lighter bodies [kg].
-LIGHTEST = 1e-15
 
 
 def add_medium(reader: Reader) -> None:

@@ -8,11 +8,7 @@ import numpy as np
 from sim.importers.mjcf.file import MJCFFile
 from sim.model.builder import WorldBuilder
 from sim.model.poses import IDENTITY, compose
-from sim.model.softness import SOLREF, Softness
 from sim.model.specs import WORLD
-
-# MuJoCo keeps impedances this far from 0 and 1.
-LEAST_IMPEDANCE = 1e-4
 
 
 @dataclass
@@ -87,14 +83,3 @@ def translation(position: np.ndarray) -> np.ndarray:
 def pose(position: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
     """Convert MuJoCo's position and quaternion to a pose [7]."""
     return np.concatenate([position, wxyz[[1, 2, 3, 0]]])
-
-
-def softness_of(solref: np.ndarray, solimp: np.ndarray) -> Softness:
-    """Return solref and solimp as MuJoCo corrects them: clamped, and the default for a mixed solref."""
-    low, high, width, middle, power = (float(number) for number in solimp)
-    low, high, middle = (min(max(share, LEAST_IMPEDANCE), 1.0 - LEAST_IMPEDANCE) for share in (low, high, middle))
-    first, second = (float(number) for number in solref)
-    return Softness(
-        (first, second) if (first > 0.0) == (second > 0.0) else SOLREF,
-        (low, high, max(width, 0.0), middle, max(power, 1.0)),
-    )

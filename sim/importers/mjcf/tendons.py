@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.mjcf.reader import Reader, pose, softness_of
+from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import Limits, Spring
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import compose
+from sim.model.softness import corrected_softness
 from sim.model.tendons import TendonWrap
 
 
@@ -121,9 +122,9 @@ def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
             lower if lower > -MUJOCO_INFINITY else -np.inf,
             upper if upper < MUJOCO_INFINITY else np.inf,
             margin=float(model.tendon_margin[tendon]),
-            softness=softness_of(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
+            softness=corrected_softness(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
         ),
         "armature": float(model.tendon_armature[tendon]),
         "friction_loss": float(model.tendon_frictionloss[tendon]),
-        "friction_softness": softness_of(model.tendon_solref_fri[tendon], model.tendon_solimp_fri[tendon]),
+        "friction_softness": corrected_softness(model.tendon_solref_fri[tendon], model.tendon_solimp_fri[tendon]),
     }

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.mjcf.reader import Reader, pose, softness_of, translation
+from sim.importers.mjcf.reader import Reader, pose, translation
 from sim.model.builder.links_and_joints import Followed
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.poses import IDENTITY, compose
+from sim.model.softness import corrected_softness
 
 # Joint types by the names of mjtJoint
 TYPES = {f"mjJNT_{each.mjcf.upper()}": each.name for each in JOINT_TYPES.values() if each.mjcf}
@@ -116,8 +117,8 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
         "damping": float(model.dof_damping[dof]),
         "armature": float(model.dof_armature[dof]),
         "friction_loss": float(model.dof_frictionloss[dof]),
-        "friction_softness": softness_of(model.dof_solref[dof], model.dof_solimp[dof]),
-        "limit_softness": softness_of(model.jnt_solref[joint], model.jnt_solimp[joint]),
+        "friction_softness": corrected_softness(model.dof_solref[dof], model.dof_solimp[dof]),
+        "limit_softness": corrected_softness(model.jnt_solref[joint], model.jnt_solimp[joint]),
     }
     if type in ("revolute", "prismatic"):
         at = int(model.jnt_qposadr[joint])

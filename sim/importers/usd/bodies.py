@@ -18,13 +18,19 @@ from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_p
 from sim.importers.usd.joints.forest import Forest
 from sim.importers.usd.joints.loops import note_misfit
 from sim.importers.usd.joints.reading import Joint
-from sim.importers.usd.masses import mass_properties
+from sim.importers.usd.masses import all_masses
+from sim.importers.usd.prims import Shape
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
+from sim.importers.usd.schemas.mujoco_scene import medium as mujoco_medium
+from sim.importers.usd.schemas.mujoco_scene import mujoco_options
+from sim.importers.usd.schemas.mujoco_tendons import add_mujoco_tendons
 from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, DCMotor, Delay, in_groups
+from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.medium import LIGHTEST, inertia_box
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part, StagePrim
 from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.model.poses import compose, inverse, is_identity
@@ -38,6 +44,9 @@ from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
 
+# Mass properties of a body without any
+NOTHING = 0.0, np.zeros(3), np.zeros((3, 3))
+
 
 def name_links(reader: Reader, trees: Forest) -> None:
     """Return the names stated in the file, or those of the prims; paths if these aren't unique."""
@@ -49,6 +58,15 @@ def name_links(reader: Reader, trees: Forest) -> None:
         reader.names[body] = f"{label}_link" if label == WORLD else label
         at = carrier.child_frame[:3] if carrier is not None else np.zeros(3)
         reader.link_in_body[body] = np.concatenate([at, [0.0, 0.0, 0.0, 1.0]])
+
+
+def read_masses(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
+    """Read the mass properties of the bodies."""
+
+    def shapes(body: Sdf.Path) -> dict[Sdf.Path, list[Shape]]:
+        return {path: reader.shapes[path] for path in reader.colliders.get(body, ())}
+
+    reader.masses = all_masses(reader.scene, bodies, shapes)
 
 
 def keep_prims(reader: Reader) -> None:
@@ -66,8 +84,7 @@ def add_links(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> None:
     if carrier is not None:
         add_inner_links(reader, body, carrier)
     scene, name = reader.scene, reader.names[body]
-    inside = {path: reader.shapes[path] for path in reader.colliders.get(body, ())}
-    found = mass_properties(scene, body, inside)
+    found = reader.masses[body]
     description = scene.bodies[body]
     if np.any(description.linearVelocity) or np.any(description.angularVelocity):
         scene.notes.append(f"prim '{body}': its initial velocity is ignored; set it in the state")
@@ -81,7 +98,7 @@ def add_links(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> None:
         scene.notes.append(
             f"prim '{body}' has neither mass nor colliders: kinematics works, dynamics may be refused; give it a mass"
         )
-    mass, com, inertia = (0.0, np.zeros(3), np.zeros((3, 3))) if found is None else found
+    mass, com, inertia = found or NOTHING
     if not mass and not inertia.any():  # also if written from a model whose file has no inertial data for the link
         reader.add(body, reader.builder.add_link, name)
         return
@@ -98,6 +115,7 @@ def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
     scenes = reader.scene.of(Kind.Scene)
     medium = kept(reader.scene.prim(scenes[0].primPath), "medium", 5) if scenes else None
     if medium is None:
+        _add_medium_of_mujoco(reader, bodies)
         return
     reader.builder.set_medium(float(medium[0]), float(medium[1]), medium[2:])
     for body in bodies:
@@ -110,6 +128,25 @@ def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
             )  # fmt: skip
 
 
+def _add_medium_of_mujoco(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
+    """Set the medium that a file states in MuJoCo's schema, and drag each body as the box of its inertia."""
+    found = mujoco_medium(reader.scene)
+    if found is None:
+        return
+    density, viscosity, wind = found
+    scene = reader.scene.of(Kind.Scene)[0].primPath
+    reader.add(scene, reader.builder.set_medium, density, viscosity, Rotation.from_quat(reader.base[3:]).apply(wind))
+    for body in bodies:
+        mass, com, inertia = reader.masses[body] or NOTHING
+        if mass < LIGHTEST:
+            continue
+        moments, axes = principal_moments(inertia)
+        reader.add(
+            body, reader.builder.add_drag_box, reader.names[body], size=inertia_box(mass, moments),
+            position=com - reader.link_in_body[body][:3], orientation=axes.as_quat(),
+        )  # fmt: skip
+
+
 def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
     """Return the compensated share of a body's weight; None if not stated."""
     exact = kept(prim, "gravity_compensation", 1)
@@ -117,7 +154,8 @@ def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
         return float(exact[0])
     if reader.scene.stated(prim, "physxRigidBody:disableGravity"):
         return 1.0
-    return reader.scene.number(prim, "mjc:gravcomp") or None
+    shares = (reader.scene.number(prim, name) for name in ("mjc:gravcomp", "mjc:body:gravcomp"))
+    return next((share for share in shares if share), None)
 
 
 def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str]:
@@ -167,7 +205,7 @@ def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
 
 
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
-    """Add the actuators of all joints, in the order in which they were written."""
+    """Add the actuators in the order in which they were written, and the tendons in MuJoCo's schema."""
     named = named_joints(trees, joint_names)
     found: list[tuple[Actuator, dict[str, Any], Sdf.Path]] = [
         (actuator, {"joint": name}, step.path)
@@ -176,10 +214,12 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     ]
     single = {step.path: (step, name) for step, name in named if not step.freedom}
     dynamic = {
-        path: step for path, (step, _) in single.items() if not is_kinematic(reader, reader.scene.prim(path), step)
+        path: (step, name)
+        for path, (step, name) in single.items()
+        if not is_kinematic(reader, reader.scene.prim(path), step)
     }
-    for actuator, joint, path in mujoco_actuators(reader.scene, dynamic):
-        found.append((actuator, {"joint": single[joint][1]}, path))
+    tendons = add_mujoco_tendons(reader, {path: name for path, (_, name) in single.items()})
+    found += mujoco_actuators(reader, dynamic, tendons)
     found += _further_actuators(reader)
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
@@ -337,7 +377,7 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[st
         top = root_of[above] if above is not None else body if label is None else first.setdefault(label, body)
         root_of[body] = top
         members.setdefault(top, []).append(body)
-    parts = []
+    parts, of_mujoco = [], mujoco_options(reader.scene)
     for root, bodies in members.items():
         prim = reader.scene.prim(root)
         label, timestep = part_label(prim), kept(prim, "timestep", 1)
@@ -345,11 +385,14 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[st
         joints = [name for body in bodies for name in joint_names[body]]
         above = ((body, trees.carriers[body]) for body in bodies)
         carriers = [each for body, carrier in above for each in (carrier.steps if carrier else (body,))]
+        options = kept_mujoco_options(prim)
+        if timestep is None and options is None and of_mujoco is not None:
+            timestep, options = np.array([of_mujoco[0]]), of_mujoco[1]
         parts.append(
             reader.builder.add_part(
                 name, [reader.builder.joints[joint].child for joint in joints], joints,
                 keyframes=_keyframes(reader, prim, carriers, joints),
-                timestep=None if timestep is None else float(timestep[0]), mujoco=kept_mujoco_options(prim),
+                timestep=None if timestep is None else float(timestep[0]), mujoco=options,
             )
         )  # fmt: skip
     return parts

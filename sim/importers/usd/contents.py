@@ -22,6 +22,7 @@ from sim.importers.usd.bodies import (
     add_sensors,
     keep_prims,
     name_links,
+    read_masses,
 )
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders, note_no_shapes
@@ -123,6 +124,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
             reader.colliders.setdefault(body, []).append(path)
     trees = forest(scene, in_series(scene, read_joints(scene)))
     name_links(reader, trees)
+    read_masses(reader, trees.carriers)
     for body, carrier in trees.carriers.items():
         add_links(reader, body, carrier)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
@@ -140,5 +142,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     add_geometries(reader, touching if collision else [], filters, visual)
     add_sensors(reader)
     note_no_shapes(scene)
+    parts = add_parts(reader, trees, joint_names)
     note_unread(scene)
-    return add_parts(reader, trees, joint_names)
+    return parts

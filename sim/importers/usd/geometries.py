@@ -15,6 +15,7 @@ from sim.importers.usd.filters import Filters
 from sim.importers.usd.looks import look_of
 from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.schemas.mujoco_contacts import state_pairs, surface_of
 from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.builder.geometries import one_or_two
@@ -40,13 +41,16 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
     materials = {found.primPath: found for found in reader.scene.of(Kind.RigidBodyMaterial)}
     drawn: set[Sdf.Path] = set()
     names: dict[Sdf.Path, list[str]] = {}
+    frictions: dict[Sdf.Path, float] = {}
     for found in touching:
         prim = reader.scene.prim(found.primPath)
         shapes = reader.shapes[found.primPath]
         shown_by = shows.get(kept_text(prim, "name")) or (shows.get(found.primPath) if not shapes[0].mesh else None)
         drawn.update([shown_by.GetPath()] if shown_by is not None else [])
         shown = shown_by is not None or (_may_be_seen(prim) and reader.scene.body_of(found.primPath) not in covered)
-        contact = _contact(reader, found, prim, materials, filters)
+        material = _material(found, prim, materials)
+        contact = _contact(reader, found, prim, material, filters)
+        frictions[found.primPath] = reader.friction if material is None else float(material.dynamicFriction)
         options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
         options["surface"] = reader.add(found.primPath, replace, options["surface"], **_direction(prim))
         look = look_of(reader.scene, shown_by or prim)
@@ -60,6 +64,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         for pair in product(names.get(first, ()), names.get(second, ())):
             reader.builder.exclude_geometries(*pair)
     _set_pairs(reader, names)
+    state_pairs(reader.scene, reader.builder, names, frictions)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
         _picture(reader, prim, prim)
 
@@ -175,11 +180,8 @@ def _is_seen(image: UsdGeom.Imageable) -> bool:
     return not hidden and image.ComputePurpose() not in (UsdGeom.Tokens.guide, UsdGeom.Tokens.proxy)
 
 
-def _contact(
-    reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
-) -> dict[str, Any]:
+def _contact(reader: Reader, found: Any, prim: Usd.Prim, material: Any | None, filters: Filters) -> dict[str, Any]:
     """Return contact parameters and group of a collider."""
-    material = _material(found, prim, materials)
     friction, restitution = reader.friction, reader.restitution
     if material is not None:
         if not np.isclose(material.staticFriction, material.dynamicFriction):
@@ -199,6 +201,7 @@ def _contact(
         value = kept(prim, name, 1)
         if value is not None:
             options[name] = float(value[0])
+    options |= surface_of(reader.scene, prim, friction)
     own = kept(prim, "group_and_mask", 2)
     if found.primPath in filters.bits:
         options["group"], options["mask"] = filters.bits[found.primPath]

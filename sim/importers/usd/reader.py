@@ -36,6 +36,7 @@ class Reader:
         colliders: paths of the colliders of each body.
         names: names of the links, by body.
         link_in_body: frame of each link in its body [7]: at its parent joint.
+        masses: mass [kg], centre of mass [3] and inertia about it [3, 3] of each body, in its axes; None without any.
         inner_links: names of the massless links between the joints that carry a body.
         instancers: point instancers whose prototype is drawn.
     """
@@ -52,6 +53,7 @@ class Reader:
     colliders: dict[Sdf.Path, list[Sdf.Path]] = field(default_factory=dict)
     names: dict[Sdf.Path, str] = field(default_factory=dict)
     link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
+    masses: dict[Sdf.Path, tuple[float, np.ndarray, np.ndarray] | None] = field(default_factory=dict)
     inner_links: dict[Sdf.Path, list[str]] = field(default_factory=dict)
     instancers: frozenset[Sdf.Path] = frozenset()
     _link_poses: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)

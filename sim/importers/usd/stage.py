@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,27 @@ class Scene:
         if value is not None and not isinstance(value, int | float):
             raise self.error(prim, f"{name} is {value!r}; it must be a number")
         return None if value is None else float(value)
+
+    def numbers(self, prim: Usd.Prim, name: str, default: Sequence[float]) -> np.ndarray:
+        """Return several numbers as :meth:`stated` does [len(default)]; the default if they aren't stated.
+
+        Raises:
+            ImportFileError: naming the prim, for another count, and values that aren't finite numbers.
+        """
+        value = self.stated(prim, name)
+        if value is None:
+            return np.array(default, dtype=np.float64)
+        try:
+            found = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.full(1, np.nan)
+        if found.shape != (len(default),) or not np.isfinite(found).all():
+            raise self.error(prim, f"{name} is {value!r}; it must be {len(default)} finite numbers")
+        return found
+
+    def has_schema(self, prim: Usd.Prim, name: str) -> bool:
+        """Return whether a schema is applied to a prim, be it unknown to the USD library."""
+        return name in {str(applied) for applied in prim.GetPrimTypeInfo().GetAppliedAPISchemas()}
 
     def mujoco_position(self, prim: Usd.Prim, name: str, angular: bool) -> float | None:
         """Return a coordinate in MuJoCo's schema [rad or m]; in degrees unless the file's scene says otherwise."""

@@ -10,6 +10,7 @@ from pxr import Usd
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties, states
+from sim.importers.usd.schemas.mujoco_contacts import softness_of
 from sim.importers.usd.stage import Scene
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
@@ -52,6 +53,8 @@ def limits(scene: Scene, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
         for name in ("twist_limit", "rotation_limit"):
             value = kept(prim, name, 1)
             found[name] = float(value[0]) if value is not None else np.inf
+        if scene.has_schema(prim, "MjcJointAPI"):  # MuJoCo limits the angle of the whole rotation
+            found |= {"rotation_limit": found["swing_limit"], "swing_limit": np.inf}
     effort = scene.number(prim, "urdf:limit:effort")
     if effort is not None and joint.type in SCALAR:
         found["effort"] = effort
@@ -78,6 +81,13 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
         elif value is not None and not states(scene, prim, name):
             options[name] = float(value[0])
     softness = {name: kept_softness(prim, name) for name in ("limit_softness", "friction_softness")}
+    if scene.has_schema(prim, "MjcJointAPI"):
+        softness = {
+            "limit_softness": softness_of(scene, prim, "mjc:solreflimit", "mjc:solimplimit"),
+            "friction_softness": softness_of(scene, prim, "mjc:solreffriction", "mjc:solimpfriction"),
+        }
+        unit = scene.length if joint is not None and joint.type == "prismatic" else 1.0
+        options["limit_margin"] = max(0.0, scene.number(prim, "mjc:margin") or 0.0) * unit  # always in rad
     return {**options, **softness}
 
 

@@ -1,4 +1,4 @@
-"""Actuators in MuJoCo's schema with affine force laws on joints with one coordinate."""
+"""Actuators in MuJoCo's schema with affine force laws on joints with one coordinate, tendons and sites."""
 
 from __future__ import annotations
 
@@ -10,57 +10,97 @@ from pxr import Sdf, Usd
 
 from sim.importers.force_laws import NoForceLawError, affine_law
 from sim.importers.usd.joints.reading import Joint
+from sim.importers.usd.reader import Reader
+from sim.importers.usd.schemas.mujoco_tendons import point_of
 from sim.importers.usd.stage import Scene
+from sim.model.checks import free_name
+from sim.model.specs import DYNAMICS_CODES
 from sim.usd.drives import Actuator
 from warp_kernels import types as codes
+from warp_kernels.activation import SHORTEST
 
 # Attributes that have the schema's default when they are missing
 DEFAULTS: dict[str, Any] = {
     "mjc:gainType": "fixed", "mjc:biasType": "none", "mjc:dynType": "none", "mjc:gainPrm": (1.0,), "mjc:biasPrm": (),
     "mjc:gear": (1.0,), "mjc:forceLimited": "auto", "mjc:forceRange:min": 0.0, "mjc:forceRange:max": 0.0,
-    "mjc:ctrlLimited": "auto", "mjc:ctrlRange:min": 0.0, "mjc:ctrlRange:max": 0.0,
+    "mjc:ctrlLimited": "auto", "mjc:ctrlRange:min": 0.0, "mjc:ctrlRange:max": 0.0, "mjc:dynPrm": (1.0,),
+    "mjc:actLimited": "auto", "mjc:actRange:min": 0.0, "mjc:actRange:max": 0.0,
 }  # fmt: skip
 EVERYTHING = (-np.inf, np.inf)
 
 
-def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[tuple[Actuator, Sdf.Path, Sdf.Path]]:
-    """Return the supported actuators of a file, each with the paths of its joint and prim; note the others.
+def mujoco_actuators(
+    reader: Reader, carriers: Mapping[Sdf.Path, tuple[Joint, str]], tendons: Mapping[Sdf.Path, str]
+) -> list[tuple[Actuator, dict[str, Any], Sdf.Path]]:
+    """Return the supported actuators of a file, each with its target and the path of its prim; note the others.
 
     Args:
-        scene: the file.
-        carriers: parent joints of dynamic bodies, by path.
+        reader: the reader.
+        carriers: parent joints of dynamic bodies with their names, by path.
+        tendons: names of the tendons, by path.
+
+    Returns:
+        Actuators, their targets as arguments of the builder, and paths.
     """
-    found = []
+    scene, found = reader.scene, []
     for prim in scene.prims():
         if prim.GetTypeName() == "MjcActuator":
-            targets = scene.targets(prim, "mjc:target")
-            joint = carriers.get(targets[0]) if targets else None
-            if joint is None or joint.type not in ("revolute", "prismatic"):
-                where = f"'{targets[0]}'" if targets else "nothing"
-                reason = f"it acts on {where}; only hinges and slides that carry a dynamic body have actuators"
-                scene.notes.append(f"ignored: actuator '{prim.GetPath()}': {reason}")
-                continue
             try:
-                found.append((_actuator(scene, prim, joint), joint.path, prim.GetPath()))
+                joint, driven = _target(reader, prim, carriers, tendons)
+                found.append((_actuator(scene, prim, joint, driven), driven, prim.GetPath()))
             except NoForceLawError as reason:
                 scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
     return found
 
 
-def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
+def _target(
+    reader: Reader, prim: Usd.Prim, carriers: Mapping[Sdf.Path, tuple[Joint, str]], tendons: Mapping[Sdf.Path, str]
+) -> tuple[Joint | None, dict[str, Any]]:
+    """Return the joint of an actuator, or None, and its target as arguments of the builder."""
+    scene, targets = reader.scene, reader.scene.targets(prim, "mjc:target")
+    path = targets[0] if targets else Sdf.Path.emptyPath
+    if path in tendons:
+        return None, {"tendon": tendons[path]}
+    if path in carriers and carriers[path][0].type in ("revolute", "prismatic"):
+        return carriers[path][0], {"joint": carriers[path][1]}
+    site = scene.prim(path) if not path.isEmpty else None
+    if site and scene.has_schema(site, "MjcSiteAPI"):
+        gear = scene.numbers(prim, "mjc:gear", (1.0, *(0.0,) * 5))
+        driven: dict[str, Any] = {"frame": _frame(reader, site), "force_axis": gear[:3], "torque_axis": gear[3:]}
+        beside = scene.targets(prim, "mjc:refSite")
+        return None, driven | ({"reference": _frame(reader, scene.prim(beside[0]))} if beside else {})
+    where = "nothing" if path.isEmpty else f"'{path}'"
+    raise NoForceLawError(
+        f"which acts on {where}; only hinges and slides that carry a dynamic body, tendons and sites have actuators"
+    )
+
+
+def _frame(reader: Reader, site: Usd.Prim) -> str:
+    """Return the name of a frame at a site, which is added at first."""
+    link, pose = point_of(reader, site)
+    name = reader.prefix + site.GetName()
+    known = reader.builder.frames.get(name)
+    if known is not None and known[0] == link and np.array_equal(known[1], pose):
+        return name
+    name = free_name(name, reader.builder.frames.keys() | reader.builder.links.keys())
+    return str(reader.add(site.GetPath(), reader.builder.add_frame, name, link, pose[:3], pose[3:]))
+
+
+def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping[str, Any]) -> Actuator:
     """Return force law, gear and limits in SI units and rad. Raise NoForceLawError for unsupported ones."""
     stated = {name: scene.stated(prim, name) for name in DEFAULTS}
     for name, own in stated.items():
         if own is not None and not _fits(own, DEFAULTS[name]):
             raise scene.error(prim, f"{name} is {own!r}; it must be {_kind(DEFAULTS[name])}")
     value = {name: DEFAULTS[name] if own is None else own for name, own in stated.items()}
-    if value["mjc:dynType"] != "none":
-        raise NoForceLawError("which has an internal state (dynType); filter its input instead")
+    if joint is None and (scene.length, scene.mass) != (1.0, 1.0):
+        raise NoForceLawError("which acts on no joint, of a stage whose units aren't metres and kilograms")
     # Force in newton, positions in metres: MuJoCo's schema has rad for angles.
-    lever = scene.length if joint.type == "revolute" else 1.0
-    force, unit = scene.mass * scene.length * lever, 1.0 if joint.type == "revolute" else scene.length
+    slides = joint is not None and joint.type == "prismatic"
+    lever = 1.0 if slides else scene.length
+    force, unit = scene.mass * scene.length * lever, scene.length if slides else 1.0
     law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
-    gear = float(value["mjc:gear"][0])
+    gear = 1.0 if "frame" in driven else float(value["mjc:gear"][0])
     if gear == 0.0:
         raise NoForceLawError("whose gear is zero")
     inputs = _range(value, "ctrl") or EVERYTHING
@@ -70,14 +110,42 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
         name: gain * force / (unit if name.startswith("k") else 1.0) for name, gain in law.gains.items()
     }
     factor = law.factor * force if law.kind == codes.TORQUE else 1.0
-    lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)
-    limited = np.isfinite([lower, upper])
+    bounds = np.sort(np.array(_range(value, "force") or EVERYTHING) * force / factor)
+    if joint is not None:
+        bounds = np.clip(bounds, *np.sort(np.array(_sum_range(scene, joint)) * force / (gear * factor)))
+    limited = np.isfinite(bounds)
     if limited.any() != limited.all():
         raise NoForceLawError("whose range of forces has only one bound")
+    lower, upper = bounds.tolist()
     return Actuator(
         prim.GetName(), law.kind, gear * factor, control_range=inputs,
-        force_centre=(lower + upper) / 2.0 if limited.all() else 0.0, force_limit=(upper - lower) / 2.0, **gains,
+        force_centre=(lower + upper) / 2.0 if limited.all() else 0.0,
+        force_limit=(upper - lower) / 2.0 if limited.all() else np.inf, **gains, **_dynamics(scene, prim, value),
     )  # fmt: skip
+
+
+def _dynamics(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the activation dynamics of an actuator with an internal state. Raise NoForceLawError for others."""
+    kind = value["mjc:dynType"]
+    if kind == "none":
+        return {}
+    if kind not in ("integrator", "filter", "filterexact") or (scene.number(prim, "mjc:actDim") or -1.0) > 1.0:
+        raise NoForceLawError(f"which has an internal state (dynType {kind}); filter its input instead")
+    found: dict[str, Any] = {"dynamics": DYNAMICS_CODES[kind], "act_early": bool(scene.stated(prim, "mjc:actEarly"))}
+    if kind != "integrator":
+        found["time_constant"] = max(float((*value["mjc:dynPrm"], 0.0)[0]), SHORTEST)
+    limits = _range(value, "act")
+    return found | ({"act_range": limits} if limits else {})
+
+
+def _sum_range(scene: Scene, joint: Joint) -> tuple[float, float]:
+    """Return the range of the force of actuators on a joint."""
+    prim = scene.prim(joint.path)
+    if not scene.has_schema(prim, "MjcJointAPI"):
+        return EVERYTHING
+    lower, upper = (scene.number(prim, f"mjc:actuatorfrcrange:{end}") or 0.0 for end in ("min", "max"))
+    limited = scene.stated(prim, "mjc:actuatorfrclimited") or "auto"
+    return (lower, upper) if limited == "true" or (limited == "auto" and lower < upper) else EVERYTHING
 
 
 def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:

@@ -40,7 +40,40 @@ USUAL = {
     "physxSurfaceVelocity:surfaceVelocityLocalSpace": True,
     "newton:selfCollisionEnabled": True,
     "newton:mimicEnabled": True,
+    # Switches of MuJoCo without which its models move in another way
+    **{
+        f"mjc:flag:{name}": True
+        for name in (
+            "actuation",
+            "clampctrl",
+            "constraint",
+            "contact",
+            "damper",
+            "equality",
+            "filterparent",
+            "frictionloss",
+            "limit",
+            "refsafe",
+            "spring",
+        )
+    },
+    "mjc:actDim": -1,
+    "mjc:springlength": (-1.0, -1.0),
 }
+# Properties that have no meaning here: they concern MuJoCo's and Newton's solvers, statistics and viewers.
+MEANINGLESS = frozenset({
+    "newton:maxSolverIterations", "newton:maxHullVertices", "mjc:group", "mjc:rgba", "mjc:width", "mjc:lengthRange:min",
+    "mjc:lengthRange:max", "mjc:inheritRange", "mjc:flag:energy", "mjc:flag:fwdinv", "mjc:flag:invdiscrete",
+    "mjc:compiler:inertiaFromGeom", "mjc:compiler:fitAABB", "mjc:compiler:fuseStatic", "mjc:compiler:saveInertial",
+    "mjc:compiler:useThread", "mjc:compiler:alignFree", "mjc:compiler:autoLimits",
+    *(
+        f"mjc:option:{name}"
+        for name in (
+            "ccd_iterations", "ccd_tolerance", "iterations", "jacobian", "ls_iterations", "ls_tolerance",
+            "sdf_initpoints", "sdf_iterations", "solver", "tolerance",
+        )
+    ),
+})  # fmt: skip
 
 
 def refuse_types(scene: Scene) -> None:
@@ -123,7 +156,7 @@ def _is_unknown(prim: Usd.Prim, name: str) -> bool:
 
     A property without its schema, as a mass without MassAPI, isn't read either.
     """
-    if name in SWITCHES_OF_GRAVITY:
+    if name in SWITCHES_OF_GRAVITY or name in MEANINGLESS:
         return False
     return not _is_standard(name) or name not in prim.GetPrimDefinition().GetPropertyNames()
 
