@@ -163,7 +163,9 @@ def test_a_joint_to_what_stands_still_leads_a_kinematic_body(tmp_path):
     with (
         pytest.warns(sim.USDWarning, match="'/hinge': its body is kinematic, so that its limits and drive have no eff"),
         pytest.warns(sim.USDWarning, match="'/ball': it joins bodies that no force moves; it has no effect"),
-        pytest.warns(sim.USDWarning, match="ignored: actuator '/motor', which acts on '/hinge'; only .* a dynamic body"),
+        pytest.warns(
+            sim.USDWarning, match="ignored: actuator '/motor', which acts on '/hinge'; only .* a dynamic body"
+        ),
     ):
         model = read(stage)
     assert (model.kinematic_links, model.joint_names) == (("base",), ("mount", "hinge"))
