@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sim.errors import ModelError
+from sim.importers import fuel
 from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
 from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
 from sim.model.looks import DEFAULT_MATERIAL, Material
@@ -143,6 +144,7 @@ class MeshLibrary:
 
         ``package://name/rest`` and ``model://name/rest`` are searched in the package folders, in ROS_PACKAGE_PATH and
         AMENT_PREFIX_PATH, and in the folders above the robot file; each may contain the package or be the package.
+        Addresses of Gazebo Fuel are searched on this machine (:mod:`sim.importers.fuel`).
         ``file://`` and plain names are absolute, or relative to the robot file.
 
         Raises:
@@ -155,9 +157,12 @@ class MeshLibrary:
             candidates = [self._folder / unquote(rest)]
         elif scheme in PACKAGES:
             candidates = self._package_candidates(rest)
+        elif fuel.is_address(filename):
+            candidates = list(fuel.places(filename, self._roots()))
         else:
             raise ModelError(
-                f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file:// or a path"
+                f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file://, an "
+                "address of Gazebo Fuel or a path"
             )
         for candidate in candidates:
             if os.path.isfile(candidate):  # unlike Path.is_file, also False for invalid file names
@@ -194,21 +199,24 @@ class MeshLibrary:
 
     def _package_candidates(self, rest: str) -> list[Path]:
         package, _, inside = unquote(rest).partition("/")
+        candidates: list[Path] = []
+        for root in self._roots():
+            if root.name == package:
+                candidates.append(root / inside)
+            candidates.append(root / package / inside)
+        return list(dict.fromkeys(candidates))
+
+    def _roots(self) -> list[Path]:
+        """Return the folders in which packages are searched."""
         listed = [entry for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
         prefixes = [entry for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
-        roots = [
+        return [
             *self._package_dirs,
             *(Path(entry) for entry in listed),
             *(Path(entry) / "share" for entry in prefixes),
             self._folder,
             *self._folder.parents,
         ]
-        candidates: list[Path] = []
-        for root in roots:
-            if root.name == package:
-                candidates.append(root / inside)
-            candidates.append(root / package / inside)
-        return list(dict.fromkeys(candidates))
 
     def _read(self, path: Path, filename: str) -> list[Piece]:
         if path not in self._pieces:

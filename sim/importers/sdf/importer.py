@@ -43,6 +43,8 @@ ROUNDING = 1e-12
 # Gravity of a world without one, by SDF's specification
 WORLDS_GRAVITY = (0.0, 0.0, -9.8)
 
+UNBOUNDED = "a negative mu, unbounded friction in Gazebo, is read as 1: a pair has the friction of the other"
+
 
 def add_sdf(
     builder: WorldBuilder,
@@ -65,7 +67,8 @@ def add_sdf(
 
     - Names of links, joints and frames are those of the file with their model as prefix, as "robot/arm", without the
       prefix if the file has one model; names in nested models keep their "::". ``<include>`` and meshes find
-      ``model://`` next to the file, in ``package_dirs`` and in the folders that Gazebo's environment variables name.
+      ``model://`` next to the file, in ``package_dirs`` and in the folders that Gazebo's environment variables name;
+      addresses of Gazebo Fuel also in its folder of downloaded models, GZ_FUEL_CACHE_PATH or ~/.gz/fuel.
     - A link without a parent joint is free, unless its model is static: then all its links are fixed to the world.
       Poses follow ``relative_to``, ``attached_to`` and ``degrees``. The frame of a link is that of SDF, moved to the
       origin of its parent joint; if that moves it, the frame "<link>/origin" is SDF's.
@@ -75,6 +78,7 @@ def add_sdf(
     - A link without ``<inertial>`` has SDF's default: a mass of 1 kg and its inertia.
     - Flat meshes that should collide are ignored with a warning.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
+      A negative one, unbounded in Gazebo, is read as 1 with a warning.
     - With ``static_meshes="triangles"`` non-convex meshes of static models collide as triangle meshes.
     - ``<collide_bitmask>`` becomes group and mask of a geometry; in a file that uses it, the default is SDF's 65535.
     - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
@@ -269,7 +273,13 @@ class _Reader:
         found = below(collision, "surface", "friction", "ode")
         if self.friction is not None or found is None:
             return 1.0 if self.friction is None else self.friction
-        return number(found, "mu", 1.0)
+        stated = number(found, "mu", 1.0)
+        if stated < 0.0:
+            # Unbounded in Gazebo, which takes the smaller friction of a pair; here a pair uses the product.
+            if UNBOUNDED not in self.notes:
+                self.notes.append(UNBOUNDED)
+            return 1.0
+        return stated
 
     def _filter(self, collision: Element) -> tuple[int, int]:
         """Return group and mask of a collision; the defaults in a file that states none."""

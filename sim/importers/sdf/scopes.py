@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ImportFileError
+from sim.importers import fuel
 from sim.importers.meshes import PACKAGE_OPTION
 from sim.importers.sdf.values import TRUE, flag, named, pose, relative_to
 from sim.importers.xmltree import Element, parse_xml
@@ -130,18 +131,21 @@ class Library:
         """Return the models of the file that an ``<include>`` names."""
         uri = include.required("uri").content
         rest = uri.removeprefix("model://").removeprefix("file://")
-        if not rest or "://" in rest:
-            raise include.error(f"uri '{uri}' is not supported; use model:// or a path")
+        of_fuel = fuel.is_address(uri)
+        if not rest or ("://" in rest and not of_fuel):
+            raise include.error(f"uri '{uri}' is not supported; use model://, an address of Fuel or a path")
         self._count += 1
         if depth > DEEPEST or self._count > MOST_INCLUDED:
             raise include.error(f"more than {DEEPEST} files include each other, or more than {MOST_INCLUDED} in all")
-        for folder in (*self._folders, include.path.parent):
-            found = _model_file(folder / rest)
+        folders = (*self._folders, include.path.parent)
+        for candidate in fuel.places(uri, folders) if of_fuel else (folder / rest for folder in folders):
+            found = _model_file(candidate)
             if found is not None:
                 return models_of(parse_xml(found))
         searched = ", ".join(str(folder) for folder in self._folders[:4])
+        kept = "Gazebo's folder of downloaded models, " if of_fuel else ""
         raise include.error(
-            f"'{uri}' not found; searched {searched} and the folders above: name one with {PACKAGE_OPTION}"
+            f"'{uri}' not found; searched {kept}{searched} and the folders above: name one with {PACKAGE_OPTION}"
         )
 
 
