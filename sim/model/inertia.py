@@ -199,6 +199,31 @@ def joint_inertias(model: Model) -> np.ndarray:
     return np.where(result > 0.0, result, 1.0)
 
 
+def box_mobilities(model: Model) -> np.ndarray:
+    """Return the largest inverse mass of each drag box, 1/kg, and inverse inertia about its centre, 1/(kg m^2), of all
+    directions [n, 2].
+
+    They are those of the degrees of freedom that move the box, each with its own inertia, at an arbitrary position.
+    """
+    value, inertias, rng = model.parameters, joint_inertias(model), np.random.default_rng(0)
+    of_links: list[np.ndarray] = []
+    for link in range(model.num_links):
+        axes = JOINT_TYPES[int(model.joint_type[link])].subspace(model.joint_axis[link])
+        start, parent = model.joint_qd_start[link], model.link_parent[link]
+        own = axes @ np.diag(1.0 / inertias[start : start + axes.shape[1]]) @ axes.T
+        if parent >= 0:
+            to_link = _motion_transform(value["joint_placement"][link], int(model.joint_type[link]), axes, rng)
+            own += to_link @ of_links[parent] @ to_link.T
+        of_links.append(own)
+    result = np.zeros((len(model.drag_boxes.link), 2))
+    for box, (link, placement) in enumerate(zip(model.drag_boxes.link, model.drag_boxes.placement, strict=True)):
+        to_centre = np.eye(6)
+        to_centre[3:, :3] = -_cross(placement[:3])
+        whole = to_centre @ of_links[link] @ to_centre.T
+        result[box] = np.linalg.eigvalsh(whole[3:, 3:])[-1], np.linalg.eigvalsh(whole[:3, :3])[-1]
+    return result
+
+
 # Difference of the moments across an axis, and of the axes from each other, up to which a link counts as symmetric.
 SYMMETRIC = 1e-3
 

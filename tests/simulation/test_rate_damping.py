@@ -49,6 +49,32 @@ def falling_body() -> sim.Model:
     return builder.finalize("float64")
 
 
+def branched() -> sim.Model:
+    """Legs on a trunk with two boxes, one leg without a box between others, and slides, of which one has a box."""
+    builder = sim.ModelBuilder()
+    builder.set_medium(density=50.0, viscosity=0.5, wind=(0.3, -0.5, 0.2))
+    builder.add_link("trunk", mass=2.0, com=(0.05, 0.02, -0.03), inertia=INERTIA)
+    builder.add_joint("free", "free", child="trunk")
+    builder.add_drag_box("trunk", size=(0.3, 0.2, 0.1))
+    for side, kind in ((1, "revolute"), (-1, "spherical")):
+        parent = "trunk"
+        for number, joint in enumerate((kind, "revolute", "prismatic")):
+            name = f"leg {side} {number}"
+            builder.add_link(name, mass=0.5, com=(0.0, 0.03, -0.1), inertia=INERTIA)
+            builder.add_joint(f"to {name}", joint, parent=parent, child=name, position=(0.1, 0.1 * side, -0.1))
+            if number != 1:
+                builder.add_drag_box(
+                    name, size=(0.05, 0.1, 0.2), position=(0.02, 0, -0.1), orientation=(0.3, 0.1, 0, 0.9)
+                )
+            parent = name
+    builder.add_drag_box("trunk", size=(0.1, 0.1, 0.3), position=(0.1, 0.0, 0.2), orientation=(0.1, 0.5, 0.2, 0.8))
+    for name in ("sled", "wagon"):
+        builder.add_link(name, mass=0.5, inertia=INERTIA)
+        builder.add_joint(f"to {name}", "prismatic", child=name, axis=(1, 0, 0.2))
+    builder.add_drag_box("wagon", size=(0.05, 0.1, 0.2), orientation=(0.3, 0.1, 0, 0.9))
+    return builder.finalize("float64")
+
+
 PATH = [("world", (-0.3, 0, 0.3)), ("upper", (0.05, 0, 0.1)), ("lower", (0.2, 0, 0.04))]
 
 
@@ -78,7 +104,7 @@ def driven_frame(reference: str | None = None) -> sim.Model:
 
 
 CASES: dict[str, tuple[Callable[[], sim.Model], tuple[str, ...]]] = {
-    "swimmer": (swimmer, MEDIUM), "falling body": (falling_body, MEDIUM),
+    "swimmer": (swimmer, MEDIUM), "falling body": (falling_body, MEDIUM), "legs": (branched, MEDIUM),
     "cord": (damped_cord, ("tendon_damping", "tendon_damping_polynomial", "tendon_point")),
     "servo on a cord": (driven_cord, GAINS), "frame": (driven_frame, GAINS[1:]),
     "frame by another": (lambda: driven_frame("ref"), (*GAINS[1:], "actuator_force_axis")),
@@ -129,13 +155,20 @@ def test_gradients(case, dt):
 @pytest.mark.cpu_shapes  # a GPU has no lane groups
 @pytest.mark.parametrize("case", CASES)
 def test_lane_groups_as_single_worlds(case, monkeypatch):
-    model, worlds, found = CASES[case][0](), LANES + 3, []
+    """With parameters that differ between worlds, and their gradients."""
+    build, names = CASES[case]
+    model, worlds, found = build(), LANES + 3, []
+    rng = np.random.default_rng(3)
+    own = {name: np.asarray(model.parameters[name]) for name in names}
+    own = {name: value * rng.uniform(0.8, 1.2, (worlds, *value.shape)) for name, value in own.items()}
     for lanes in (LANES, 1):
         monkeypatch.setattr(BETWEEN, lambda given, worlds, lanes=lanes: lanes)
         simulator = sim.Simulator(model, 1 / 240, worlds, **MIDPOINT)
+        simulator.parameters.update(own)
         trajectory = simulator.rollout(simulator.state(*start(model, worlds)), steps=5, **inputs(model, 5, worlds))
-        bars = trajectory.backward(np.ones((worlds, model.nq)), np.ones((worlds, model.nv)))
-        found.append([trajectory.qd.numpy()[-1], bars.q.numpy(), bars.qd.numpy()])
+        bars = trajectory.backward(np.ones((worlds, model.nq)), np.ones((worlds, model.nv)), parameters=names)
+        states = [array.numpy() for array in (trajectory.qd, bars.q, bars.qd)]
+        found.append(states + [bars.parameters[name] for name in names])
     for several, single in zip(*found, strict=True):
         np.testing.assert_allclose(several, single, rtol=0.0, atol=1e-11 * np.abs(single).max())
 

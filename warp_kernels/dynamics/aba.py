@@ -91,10 +91,13 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     ``aba`` computes accelerations. The others are for its gradient, in a separate module, so that the two are compiled
     at the same time. ``solve_mass_matrix`` is ``aba`` for bodies at rest without gravity, springs and dampers: qdd =
-    M^-1 tau. There bias_force and acceleration may be the same array.
+    M^-1 tau. There bias_force and acceleration may be the same array. ``damped_aba`` adds symmetric matrices to the
+    inertias of links where these act on changes of velocities, but not on accelerations of bodies whose velocities
+    stay, such as gravity.
     """
     a = algebra(scalar, lanes)
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("aba", "aba_adjoint"))
+    names = ("aba", "damped_aba", "aba_adjoint")
+    module, damped_module, adjoint_module = (kernel_module(name, scalar, lanes) for name in names)
 
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def forward_dynamics_adjoint(
@@ -113,16 +116,28 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.store(minus_w, group, k, -value)
 
     return SimpleNamespace(
-        module=module,
-        aba=_articulated_body(scalar, lanes, module, moving=True),
-        solve_mass_matrix=_articulated_body(scalar, lanes, adjoint_module, moving=False),
+        modules=(module, damped_module, adjoint_module),
+        aba=_articulated_body("aba", scalar, lanes, module),
+        damped_aba=_articulated_body("damped_aba", scalar, lanes, damped_module, damped=True),
+        solve_mass_matrix=_articulated_body("solve_mass_matrix", scalar, lanes, adjoint_module, moving=False),
         forward_dynamics_adjoint=forward_dynamics_adjoint,
     )
 
 
-def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) -> wp.Kernel:
-    """Return the kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``."""
-    name = "aba" if moving else "solve_mass_matrix"
+def _articulated_body(
+    name: str, scalar: Any, lanes: int, module: wp.Module, moving: bool = True, damped: bool = False
+) -> wp.Kernel:
+    """Return one of the kernels.
+
+    Args:
+        name: of the kernel.
+        scalar: precision.
+        lanes: number of worlds in a lane group.
+        module: its Warp module.
+        moving: whether bodies move, and forces act besides tau.
+        damped: whether links have matrices besides their inertias. Then inertias act on what joint accelerations add to
+            those of the bodies, and forces at zero joint accelerations are among the bias forces.
+    """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
@@ -151,6 +166,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         lift: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
+        link_damping: wp.array2d(dtype=t.articulated),
         # Data out
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
@@ -165,7 +181,8 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
 
         implicit: additional diagonal of the mass matrix [dof, group], or empty.
         friction_loss: dry friction, or empty to ignore it, as in a step, which has constraints for it.
-        lift: gravity of a tree in addition to that of its world [tree, group], or empty. articulated: scratch.
+        lift: gravity of a tree in addition to that of its world [tree, group], or empty. link_damping: the matrices.
+        articulated: scratch.
         """
         tree, group = wp.tid()
         first = links.tree_start[tree]
@@ -176,9 +193,14 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                 g += lift[tree, group]
         # Velocities, velocity products (kept in acceleration until the last pass), bias forces.
         v = spatial()
+        if wp.static(damped):
+            coasting = spatial()
         for link in range(first, last):
             rigid = link_inertia[link, group]
-            hand.keep(art.from_rigid(rigid), link, group, links.forks, articulated)
+            own = art.from_rigid(rigid)
+            if wp.static(damped):
+                own += link_damping[link, group]
+            hand.keep(own, link, group, links.forks, articulated)
             if wp.static(moving):
                 parent = links.parent[link]
                 v_joint = spatial()
@@ -187,10 +209,17 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                 v_parent = hand.from_parent(v, spatial(), parent, link - 1, group, velocity)
                 v = v_parent + v_joint
                 velocity[link, group] = v
-                acceleration[link, group] = joints.velocity_product(links.joint_type[link], v_parent, v_joint)
+                turning = joints.velocity_product(links.joint_type[link], v_parent, v_joint)
                 force = sp.cross_force(v, sp.apply_inertia(rigid, v))
                 if common_wrench.shape[0] > 0:
                     force -= common_wrench[link, group]
+                if wp.static(damped):
+                    base = a.join(vec3(), -g)
+                    coasting = turning + hand.from_parent(coasting, base, parent, link - 1, group, acceleration)
+                    acceleration[link, group] = coasting
+                    force += sp.apply_inertia(rigid, coasting)
+                else:
+                    acceleration[link, group] = turning
             else:
                 force = spatial()
             bias_force[link, group] = force
@@ -200,7 +229,10 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = links.parent[link]
-            own = hand.kept(art.from_rigid(link_inertia[link, group]), link, group, links.forks, articulated)
+            own = art.from_rigid(link_inertia[link, group])
+            if wp.static(damped):
+                own += link_damping[link, group]
+            own = hand.kept(own, link, group, links.forks, articulated)
             whole = hand.from_children(whole, own, link, last, links.parent)
             force = hand.from_children(force, bias_force[link, group], link, last, links.parent)
             dof_first = links.qd_start[link]
@@ -236,19 +268,19 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                 innovation[k, group] = innov
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                if wp.static(moving):
+                if wp.static(moving and not damped):
                     force += art.apply(whole, acceleration[link, group])
                 hand.to_parent(whole, link, parent, group, articulated)
                 hand.to_parent(force, link, parent, group, bias_force)
         # Accelerations, root to leaves.
         base = spatial()
-        if wp.static(moving):
+        if wp.static(moving and not damped):
             base = a.join(vec3(), -g)
         acc = spatial()
         for link in range(first, last):
             parent = links.parent[link]
             acc = hand.from_parent(acc, base, parent, link - 1, group, acceleration)
-            if wp.static(moving):
+            if wp.static(moving and not damped):
                 acc += acceleration[link, group]
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 value = a.mul(innovation[k, group] - a.dot_spatial(factor_u[k, group], acc), factor_d[k, group])

@@ -36,6 +36,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.kinematics.propagation import Links
+from warp_kernels.solver.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -127,105 +128,6 @@ def bias_rate_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 @functools.cache
-def coupled_system_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Return the Warp functions that solve with the matrices A and M of a tree, whose degrees of freedom are those from
-    start to end, for one precision and a number of worlds in a lane group.
-    """
-    a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
-    reals, one = wp.array2d(dtype=real), scalar(1.0)
-
-    @wp.func
-    def factor(paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals):
-        """Factor A = U L in place: entries of U above the diagonal, of L on it and below."""
-        for back in range(end - start):
-            k = end - 1 - back
-            first = paths.dof_row_start[k]
-            pivot = a.div(a.real(one), diagonal[k, group])
-            for d in range(paths.dof_depth[k]):
-                j = paths.ancestor[first + d]
-                row = paths.dof_row_start[j]
-                share = a.mul(upper[first + d, group], pivot)
-                below = lower[first + d, group]
-                for e in range(d):
-                    lower[row + e, group] -= a.mul(share, lower[first + e, group])
-                    upper[row + e, group] -= a.mul(upper[first + e, group], below)
-                diagonal[j, group] -= a.mul(share, below)
-                upper[first + d, group] = share
-
-    @wp.func
-    def solve(paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals, x: reals):
-        """Solve in place: x := A^-1 x."""
-        for back in range(end - start):
-            k = end - 1 - back
-            value = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                j = paths.ancestor[at]
-                x[j, group] = x[j, group] - a.mul(upper[at, group], value)
-        for k in range(start, end):
-            total = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                total -= a.mul(lower[at, group], x[paths.ancestor[at], group])
-            x[k, group] = a.div(total, diagonal[k, group])
-
-    @wp.func
-    def solve_transposed(
-        paths: Paths, start: int, end: int, group: int, lower: reals, upper: reals, diagonal: reals, x: reals
-    ):
-        """Solve in place: x := A'^-1 x."""
-        for back in range(end - start):
-            k = end - 1 - back
-            value = a.div(x[k, group], diagonal[k, group])
-            x[k, group] = value
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                j = paths.ancestor[at]
-                x[j, group] = x[j, group] - a.mul(lower[at, group], value)
-        for k in range(start, end):
-            total = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                total -= a.mul(upper[at, group], x[paths.ancestor[at], group])
-            x[k, group] = total
-
-    @wp.func
-    def multiply_mass(paths: Paths, start: int, end: int, group: int, factor_l: reals, factor_d: reals, x: reals):
-        """Multiply in place by the mass matrix, with its factors: x := M x."""
-        for back in range(end - start):
-            k = end - 1 - back
-            total = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                total += a.mul(factor_l[at, group], x[paths.ancestor[at], group])
-            x[k, group] = a.div(total, factor_d[k, group])
-        # An entry's own column comes last: the entries above it are still to be multiplied by it.
-        for k in range(start, end):
-            total = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                j = paths.ancestor[at]
-                x[j, group] = x[j, group] + a.mul(factor_l[at, group], total)
-
-    @wp.func
-    def solve_mass(paths: Paths, start: int, end: int, group: int, factor_l: reals, factor_d: reals, x: reals):
-        """Solve in place with the mass matrix, with its factors: x := M^-1 x."""
-        for back in range(end - start):
-            k = end - 1 - back
-            value = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                j = paths.ancestor[at]
-                x[j, group] = x[j, group] - a.mul(factor_l[at, group], value)
-        for k in range(start, end):
-            total = a.mul(x[k, group], factor_d[k, group])
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                total -= a.mul(factor_l[at, group], x[paths.ancestor[at], group])
-            x[k, group] = total
-
-    return SimpleNamespace(
-        factor=factor,
-        solve=solve,
-        solve_transposed=solve_transposed,
-        multiply_mass=multiply_mass,
-        solve_mass=solve_mass,
-    )
-
-
-@functools.cache
 def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group).
 
@@ -237,7 +139,10 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
     states, reals, ints = wp.array2d(dtype=scalar), wp.array2d(dtype=real), wp.array(dtype=int)
     motions, inertias, vectors = wp.array2d(dtype=spatial), wp.array2d(dtype=inertia10), wp.array2d(dtype=vec3)
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("kahan", "kahan_adjoint"))
+    headers = coupled_system_headers(lanes)
+    module, adjoint_module = (
+        kernel_module(name, scalar, lanes, headers=headers) for name in ("kahan", "kahan_adjoint")
+    )
     zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
 
     @wp.func
@@ -378,8 +283,8 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 kahan_loss[k, group] = kahan_loss[k, group] + lost
         if floating[first] == 1:
             add_lifted_rotors(links, paths, first, group, rate, dt, w, arm, armature, qdd, kahan_upper, kahan_loss)
-        system.factor(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)
-        system.solve(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_loss)
+        system.factor_tree(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)
+        system.solve_tree(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_loss)
         for k in range(start, end):
             found = a.load(qdd, group, k) - (one / dt) * kahan_loss[k, group]
             a.store(qdd, group, k, found)
@@ -495,9 +400,9 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for k in range(start, end):
             kahan_weight[k, group] = (-one / dt) * a.load_bar(motion_weight, group, k)
             kahan_force[k, group] = kahan_loss[k, group]
-        system.multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_weight)
-        system.solve_transposed(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_weight)
-        system.multiply_mass(paths, start, end, group, factor_l, factor_d, kahan_force)
+        system.multiply_tree(paths, start, end, group, factor_l, factor_d, kahan_weight)
+        system.solve_tree_transposed(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal, kahan_weight)
+        system.multiply_tree(paths, start, end, group, factor_l, factor_d, kahan_force)
         slope = a.real(zero)
         for k in range(start, end):
             weight = kahan_weight[k, group]

@@ -27,7 +27,7 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
 from warp_kernels.kinematics.propagation import Links
-from warp_kernels.solver.kahan import coupled_system_functions
+from warp_kernels.solver.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Constrained, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
@@ -146,7 +146,10 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     t, a, system = lane_types(scalar, lanes), algebra(scalar, lanes), coupled_system_functions(scalar, lanes)
     real = t.real
     states, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("loops", "loops_adjoint"))
+    headers = coupled_system_headers(lanes)
+    module, adjoint_module = (
+        kernel_module(name, scalar, lanes, headers=headers) for name in ("loops", "loops_adjoint")
+    )
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
     share, negligible = scalar(SHARES[scalar]), scalar(NEGLIGIBLE)
 
@@ -196,7 +199,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for n in range(loops.tree.shape[0]):
             start = first_dof(loops, links, n)
             end = end_dof(loops, links, n)
-            system.solve(paths, start, end, group, lower, upper, diagonal, x)
+            system.solve_tree(paths, start, end, group, lower, upper, diagonal, x)
 
     @wp.func
     def solve_trees_transposed(
@@ -206,7 +209,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for n in range(loops.tree.shape[0]):
             start = first_dof(loops, links, n)
             end = end_dof(loops, links, n)
-            system.solve_transposed(paths, start, end, group, lower, upper, diagonal, x)
+            system.solve_tree_transposed(paths, start, end, group, lower, upper, diagonal, x)
 
     @wp.func
     def solve_masses(loops: Loops, links: Links, paths: Paths, group: int, factor_l: reals, factor_d: reals, x: reals):
@@ -214,7 +217,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for n in range(loops.tree.shape[0]):
             start = first_dof(loops, links, n)
             end = end_dof(loops, links, n)
-            system.solve_mass(paths, start, end, group, factor_l, factor_d, x)
+            system.solve_tree_mass(paths, start, end, group, factor_l, factor_d, x)
 
     @wp.func
     def factor_matrix(count: int, group: int, matrix: reals):
@@ -363,7 +366,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             end = end_dof(loops, links, n)
             for k in range(start, end):
                 loop_weight[k, group] = (-one / dt) * a.load_bar(motion_weight, group, k)
-            system.multiply_mass(paths, start, end, group, factor_l, factor_d, loop_weight)
+            system.multiply_tree(paths, start, end, group, factor_l, factor_d, loop_weight)
         solve_trees_transposed(loops, links, paths, group, kahan_lower, kahan_upper, kahan_diagonal, loop_weight)
         for n in range(loops.tree.shape[0]):
             for k in range(first_dof(loops, links, n), end_dof(loops, links, n)):

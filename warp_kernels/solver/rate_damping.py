@@ -1,7 +1,6 @@
-"""Damping along rows in a step from the middle: forces of tendons, frames and a medium that depend on velocities.
+"""Damping along rows in a step from the middle: forces of tendons and frames that depend on velocities.
 
-Such a force acts along the Jacobian J of a row: the rate of a tendon's length or of a frame's, or the velocity of a box
-in a medium along one of its axes or about it. It is f(s) with the rate ``s = J v``. In the step it is ``f(s) - td d J
+Such a force acts along the Jacobian J of a row: the rate of a tendon's length or of a frame's. It is f(s) with the rate ``s = J v``. In the step it is ``f(s) - td d J
 x`` with the change x of the velocity and ``d = -f'(s)``, which is of second order with td = 1/2. As for joint dampers
 (:mod:`warp_kernels.solver.joint_weights`),
 
@@ -22,7 +21,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.structs import solver_structs
@@ -117,90 +115,6 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         module=module, tendon_gains=tendon_gains, tendon_actuator_gains=tendon_actuator_gains, line_gains=line_gains
     )
-
-
-@functools.cache
-def drag_row_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels of the rows of boxes in a medium, six for each: along its axes, then about them; for one
-    precision.
-    """
-    t = warp_types(scalar)
-    vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    sp = spatial_functions(scalar)
-    module = kernel_module("drag_rows", scalar, inlined=True)
-    pi, three = scalar(wp.pi), scalar(3.0)
-
-    @wp.func
-    def fourth(x: scalar):
-        return x * x * x * x
-
-    @wp.kernel(module=module)
-    def drag_gains(
-        # Model
-        drag_link: wp.array(dtype=int),
-        drag_size: wp.array(dtype=vec3),
-        drag_placement: wp.array(dtype=transform),
-        # Parameters
-        medium_density: wp.array2d(dtype=scalar),
-        medium_viscosity: wp.array2d(dtype=scalar),
-        wind: wp.array2d(dtype=vec3),
-        # Data in
-        pose: wp.array2d(dtype=transform),
-        drag_velocity: wp.array2d(dtype=spatial),
-        # Data out
-        rate_gain: wp.array2d(dtype=scalar),
-    ):
-        """Compute minus the derivatives of the drag of :mod:`warp_kernels.dynamics.link_forces`, over (box, world)."""
-        box, world = wp.tid()
-        box_pose = pose[drag_link[box], world] * drag_placement[box]
-        axes = wp.transform_get_rotation(box_pose)
-        motion = drag_velocity[box, world]
-        through = sp.point_velocity(motion, wp.transform_get_translation(box_pose))
-        through -= wind[wp.min(world, wind.shape[0] - 1), 0]
-        v = wp.quat_rotate_inv(axes, through)
-        w = wp.quat_rotate_inv(axes, sp.angular(motion))
-        density = medium_density[wp.min(world, medium_density.shape[0] - 1), 0]
-        viscosity = medium_viscosity[wp.min(world, medium_viscosity.shape[0] - 1), 0]
-        b = drag_size[box]
-        mean = (b[0] + b[1] + b[2]) / three
-        push = three * pi * mean * viscosity
-        turn = pi * mean * mean * mean * viscosity
-        share = density / scalar(32.0)
-        first = 6 * box
-        rate_gain[first, world] = push + density * b[1] * b[2] * wp.abs(v[0])
-        rate_gain[first + 1, world] = push + density * b[0] * b[2] * wp.abs(v[1])
-        rate_gain[first + 2, world] = push + density * b[0] * b[1] * wp.abs(v[2])
-        rate_gain[first + 3, world] = turn + share * b[0] * (fourth(b[1]) + fourth(b[2])) * wp.abs(w[0])
-        rate_gain[first + 4, world] = turn + share * b[1] * (fourth(b[0]) + fourth(b[2])) * wp.abs(w[1])
-        rate_gain[first + 5, world] = turn + share * b[2] * (fourth(b[0]) + fourth(b[1])) * wp.abs(w[2])
-
-    @wp.kernel(module=module)
-    def drag_slopes(
-        # Model
-        drag_link: wp.array(dtype=int),
-        drag_placement: wp.array(dtype=transform),
-        moved: wp.array2d(dtype=int),
-        # Data in
-        pose: wp.array2d(dtype=transform),
-        subspace: wp.array2d(dtype=spatial),
-        # Data out
-        drag_slope: wp.array3d(dtype=scalar),
-    ):
-        """Compute the entries of the rows, over (box, dof, world). moved: 1 if a degree of freedom moves a link."""
-        box, k, world = wp.tid()
-        link = drag_link[box]
-        if moved[link, k] == 0:
-            return
-        box_pose = pose[link, world] * drag_placement[box]
-        axes = wp.transform_get_rotation(box_pose)
-        motion = subspace[k, world]
-        v = wp.quat_rotate_inv(axes, sp.point_velocity(motion, wp.transform_get_translation(box_pose)))
-        w = wp.quat_rotate_inv(axes, sp.angular(motion))
-        for i in range(wp.static(3)):
-            drag_slope[6 * box + i, k, world] = v[i]
-            drag_slope[6 * box + 3 + i, k, world] = w[i]
-
-    return SimpleNamespace(module=module, drag_gains=drag_gains, drag_slopes=drag_slopes)
 
 
 @functools.cache

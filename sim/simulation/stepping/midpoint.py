@@ -11,11 +11,13 @@ from sim.arrays.launch import clear
 from sim.model.inertia import joint_inertias, symmetry_axes
 from sim.simulation.stepping.lane_groups import Copies
 from sim.simulation.stepping.pipeline import Step
+from sim.simulation.stepping.stages.drag import Drag
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.loops import LoopStage, loop_links
 from sim.simulation.stepping.stages.rate_damping import RateDamping, rate_damping
 from sim.simulation.stepping.stages.tendons import HeavyTendons
 from sim.simulation.stepping.tendon_layout import acted_links
+from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.joint_weights import joint_weight_kernels
@@ -39,7 +41,7 @@ class MiddleDynamics(FreeDynamics):
         kahan_lower, kahan_upper, kahan_diagonal, kahan_mass, kahan_theta, kahan_loss, kahan_change: see
             :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
         loops: rows of points, welds and couplings; None in models without them.
-        rates: damping by tendons, frames and a medium.
+        rates: damping by tendons and frames.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
         middle_qd, middle_lift, change_qd, change_lift, change_weight: inputs of the adjoint of inverse dynamics.
     """
@@ -62,7 +64,9 @@ class MiddleDynamics(FreeDynamics):
         self.kahan_diagonal, self.kahan_loss, self.kahan_change = (groups.of_groups(dofs, t.real) for _ in range(3))
         self.rates = rate_damping(step)
         heavy = [step.tendons.heavy] if step.tendons and step.tendons.heavy.count else []
-        self._masses: list[HeavyTendons | RateDamping] = [*heavy, *self.rates]
+        self._drag = step.link_forces.drag
+        drag = [self._drag] if self._drag else []
+        self._masses: list[HeavyTendons | RateDamping | Drag] = [*heavy, *self.rates, *drag]
         self.kahan_mass = groups.scalars(entries if self._masses else 0)
         self.kahan_theta = groups.of_groups(trees, t.real)
         lifted = trees if len(step.floating) else 0
@@ -99,7 +103,13 @@ class MiddleDynamics(FreeDynamics):
         step = self._step
         step.launch(self._weights.weigh_joints, step.groups.num_groups, joints=step.impulses.joints)
         diagonal = self.joint_diagonal.groups
-        self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal)
+        damping = {"link_damping": self._drag.link_damping} if self._drag else {}
+        self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal, **damping)
+
+    @property
+    def _articulated_body(self) -> wp.Kernel:
+        kernels = aba_kernels(self._step.scalar, self._step.groups.lanes)
+        return kernels.damped_aba if self._drag else kernels.aba
 
     def couple(self) -> None:
         """Change accelerations by damping along rows and by Kahan's rule, with the impulses of loops."""
@@ -135,6 +145,8 @@ class MiddleDynamics(FreeDynamics):
         )
         for rate in self.rates:
             rate.adjoint()
+        if self._drag:
+            self._drag.damping_adjoint()
 
     def motion_adjoint(self, **given: Any) -> None:
         """Propagate the adjoint of accelerations to motion, forces and inertias: of inverse dynamics at v + th x, less

@@ -70,7 +70,7 @@ class FreeDynamics(Stage):
     def _accelerate(self, **given: Any) -> None:
         step, groups = self._step, self._step.groups
         step.launch(
-            aba_kernels(step.scalar, groups.lanes).aba,
+            self._articulated_body,
             self._trees,
             tau=step.actuation.joint_force,
             friction_loss=step.device_model.none(step.scalar),  # dry friction is a constraint here
@@ -79,6 +79,10 @@ class FreeDynamics(Stage):
         self.velocity.to_worlds()
         kernel = factor_kernels(step.scalar, groups.lanes).factor_mass_matrix
         step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
+
+    @property
+    def _articulated_body(self) -> wp.Kernel:
+        return aba_kernels(self._step.scalar, self._step.groups.lanes).aba
 
     def couple(self) -> None:
         """Change accelerations by an implicit rule for forces of motion, which reads errors of constraints."""

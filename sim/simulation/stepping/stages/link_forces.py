@@ -4,9 +4,10 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import clear
+from sim.simulation.stepping.stages.drag import Drag
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.gyroscopic import base_lift_kernels, gyroscopic_kernels
-from warp_kernels.dynamics.link_forces import drag_kernels, gravity_compensation_kernels
+from warp_kernels.dynamics.link_forces import gravity_compensation_kernels
 
 
 class LinkForces(Stage):
@@ -20,7 +21,7 @@ class LinkForces(Stage):
         turning_link: links that turn freely, whose gyroscopic forces follow the midpoint rule.
         lifted_link: floating bases whose gyroscopic forces are computed with those of their trees.
         spin: angular velocities of that rule [turning link, world].
-        drag_link, drag_size, drag_placement, drag_velocity: boxes that the medium acts on.
+        drag: drag of a medium; None in models without one.
         common_wrench: sum of the forces on a link [link, ...].
         lift: force that keeps the centre of mass of a floating base on a straight path [tree, ...].
     """
@@ -28,31 +29,34 @@ class LinkForces(Stage):
     def __init__(self, step: Workspace):
         super().__init__(step)
         model, t = step.model, step.device_model.types
-        boxes = model.drag_boxes
-        self._turning, self._boxes, self._lifted = len(step.turning), len(boxes.link), len(step.lifted)
+        self.drag = Drag(step) if len(model.drag_boxes.link) else None
+        self._turning, self._lifted = len(step.turning), len(step.lifted)
         self.turning_link, self.lifted_link = step.integers(step.turning), step.integers(step.lifted)
         self.spin = step.worlds_last(self._turning, t.vec3)
-        self.drag_link = step.integers(boxes.link)
-        self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=step.device)
-        self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=step.device)
-        self.drag_velocity = step.worlds_last(self._boxes, t.spatial)
-        every = step.by_mujoco or model.compensated or self._boxes
+        every = step.by_mujoco or model.compensated
         alone = np.union1d(step.turning, step.lifted).astype(int)
         self.links_of_worlds = np.arange(model.num_links) if every else alone
-        forced = len(alone) or model.compensated or self._boxes
+        forced = len(alone) or model.compensated or self.drag
         self.common_wrench = step.groups.copies(model.num_links if forced else 0, "spatial", self.links_of_worlds)
         self.lift = step.groups.copies(model.num_trees if len(step.floating) else 0, "vec3")
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
         copies = [*self.common_wrench.differentiated(), *self.lift.differentiated()]
-        return [self.spin, self.drag_velocity, *copies]
+        return [self.spin, *copies]
+
+    def prepare_adjoint(self) -> None:
+        """Allocate arrays of the adjoint."""
+        if self.drag:
+            self.drag.prepare_adjoint()
 
     def find(self) -> None:
         """Compute the sum of the wrenches; nonlinear terms are recorded on an active tape."""
         step = self._step
-        if step.model.compensated or self._boxes:
+        if step.model.compensated:
             clear(self.common_wrench.worlds)
+        elif self.drag:
+            clear(self.common_wrench.groups)
         if self._turning:
             kernel = gyroscopic_kernels(step.scalar).gyroscopic_wrench
             step.launch(kernel, (self._turning, step.num_worlds), tape=True)
@@ -62,16 +66,17 @@ class LinkForces(Stage):
         if step.model.compensated:
             kernel = gravity_compensation_kernels(step.scalar).compensate_gravity
             step.launch(kernel, (step.model.num_links, step.num_worlds))
-        if self._boxes:
-            kernel = drag_kernels(step.scalar).drag_wrench
-            step.launch(kernel, (self._boxes, step.num_worlds), tape=True)
         for copies in (self.common_wrench, self.lift):
             if copies.worlds.shape[0]:
                 copies.from_worlds()
+        if self.drag:
+            self.drag.add()
 
     def adjoint(self) -> None:
-        """Propagate the adjoints of wrenches from lane groups to worlds, and to gravity compensation."""
+        """Propagate the adjoints of wrenches to drag, to gravity compensation, and from lane groups to worlds."""
         step = self._step
+        if self.drag:
+            self.drag.adjoint()
         for copies in (self.common_wrench, self.lift):
             if copies.worlds.shape[0]:
                 copies.adjoint_to_worlds()

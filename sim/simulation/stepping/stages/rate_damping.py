@@ -1,4 +1,4 @@
-"""Damping along rows in the middle of a step: velocity-dependent forces of tendons, frames and a medium."""
+"""Damping along rows in the middle of a step: velocity-dependent forces of tendons and frames."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,9 +7,8 @@ import warp as wp
 
 from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.launch import clear
-from sim.simulation.stepping.stages.transmission import moved_links
 from sim.simulation.stepping.tendon_layout import damped_lines, damped_tendons
-from warp_kernels.solver.rate_damping import drag_row_kernels, rate_damping_kernels, rate_gain_kernels
+from warp_kernels.solver.rate_damping import rate_damping_kernels, rate_gain_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
 if TYPE_CHECKING:
@@ -105,35 +104,8 @@ class LineRates(RateDamping):
         return (self._step.transmissions,)
 
 
-class DragRates(RateDamping):
-    """Damping by a medium.
-
-    Attributes:
-        drag_slope: the Jacobians.
-        moved: 1 if a degree of freedom moves a link [link, dof].
-    """
-
-    def __init__(self, step: "MidpointStep"):
-        model = step.model
-        links = np.repeat(model.drag_boxes.link, 6)
-        self.drag_slope = zeros((len(links), model.nv, step.num_worlds), step.scalar, step.device)
-        self.moved = step.integers(moved_links(model))
-        tails = np.asarray(model.link_tail_dof)[links]
-        super().__init__(step, self.drag_slope, np.stack([np.arange(len(links)), tails], axis=1))
-
-    def differentiated(self) -> list[wp.array]:
-        """Return the arrays whose gradients kernels add to."""
-        return [*super().differentiated(), self.drag_slope]
-
-    def find_rows(self) -> None:
-        """Compute the rows of all boxes."""
-        kernels, boxes = drag_row_kernels(self._step.scalar), len(self._step.model.drag_boxes.link)
-        self._over_rows(kernels.drag_gains, boxes)
-        self._over_rows(kernels.drag_slopes, boxes, self._step.model.nv)
-
-
 def rate_damping(step: "MidpointStep") -> list[RateDamping]:
-    """Return the damping of the step's tendons, frames and medium, where their joints are on one path."""
+    """Return the damping of the step's tendons and frames, where their joints are on one path."""
     found: list[RateDamping] = []
     if step.tendons:
         rows = damped_tendons(step.model)
@@ -141,4 +113,4 @@ def rate_damping(step: "MidpointStep") -> list[RateDamping]:
     if step.transmissions:
         rows = damped_lines(step.model)
         found += [LineRates(step, step.transmissions.line_slope, rows)] if len(rows) else []
-    return found + ([DragRates(step)] if len(step.model.drag_boxes.link) else [])
+    return found
