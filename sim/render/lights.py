@@ -43,14 +43,20 @@ def fitting_exposure(model: Model, lights: tuple[MountedLight, ...]) -> float:
     if it faces all lights.
     """
     poses = forward_kinematics(DeviceModel(model, "cpu"), model.q0[None]).numpy()[0]
-    points = visible_points(model, poses[None])
-    middle = 0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
-    size = float(np.linalg.norm(np.ptp(points, axis=0))) if len(points) else 1.0
+    middle, size = middle_of(model, poses)
     total = np.zeros(3)
     for one in lights:
         distance = float(np.linalg.norm(mounted_pose(model, one, poses)[:3] - middle))
         total += brightness(one.light, max(distance, NEAREST * size))
     return BRIGHTEST / total.max() if total.max() > 0.0 else 1.0
+
+
+def middle_of(model: Model, poses: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the middle of everything visible but planes [3] and its size [m], for link poses [num_links, 7]."""
+    points = visible_points(model, poses[None])
+    if not len(points):
+        return np.zeros(3), 1.0
+    return 0.5 * (points.min(axis=0) + points.max(axis=0)), float(np.linalg.norm(np.ptp(points, axis=0)))
 
 
 def brightness(light: Light, distance: float) -> np.ndarray:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
+from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdPhysics
 
 from sim.errors import ModelError, USDWarning
 from sim.model.checks import require_type, some
@@ -17,6 +17,7 @@ from sim.usd.cameras import VIEW, add_cameras
 from sim.usd.drives import keep_further_actuators
 from sim.usd.geometries import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from sim.usd.layers import layer_errors
+from sim.usd.lights import add_lights
 from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instancers, link_paths
 from sim.usd.parts import keep_parts
@@ -70,10 +71,10 @@ class StageWriter:
         self._motions: list[tuple[int, InstanceMotion]] | list[tuple[int, XformMotion]]
         if num_worlds > 1:
             self._motions = add_instancers(self.stage, model, num_worlds, materials)
+            add_lights(self.stage, model, None)
         else:
             self._motions, self._joints = _add_links(self.stage, model, materials, Series(model, massless_bodies))
         _add_extras(self.stage, markers, trails, materials)
-        _add_lights(self.stage)
 
     def append(self, poses: np.ndarray) -> None:
         """Add a frame with checked poses [num_worlds, num_links, 7]."""
@@ -162,6 +163,7 @@ def _add_links(
         move_surfaces(xform.GetPrim(), model, [k for k in owned if model.geometries[k].collides])
     add_frames(stage, model, paths)
     add_cameras(stage, model, paths)
+    add_lights(stage, model, paths)
     add_articulations(stage, model, paths, series)
     joints = add_joints(stage, model, paths, series)
     keep_parts(stage, model, paths, joints)
@@ -291,16 +293,3 @@ def _add_camera(stage: Usd.Stage, view: Camera) -> None:
     camera.CreateFocalLengthAttr(float(aperture / (2.0 * np.tan(np.radians(view.fov) / 2.0))))
     camera.CreateClippingRangeAttr(Gf.Vec2f(*clipping_range(view)))
     camera.CreateFocusDistanceAttr(float(np.linalg.norm(np.subtract(view.position, view.target))))
-
-
-def _add_lights(stage: Usd.Stage) -> None:
-    UsdGeom.Scope.Define(stage, "/World/Lights")
-    sun = UsdLux.DistantLight.Define(stage, "/World/Lights/Sun")
-    sun.CreateNormalizeAttr(True)
-    sun.CreateIntensityAttr(2.5)
-    sun.CreateAngleAttr(1.0)
-    sun.CreateColorAttr(Gf.Vec3f(1.0, 0.95, 0.85))
-    sun.AddRotateXYZOp().Set(Gf.Vec3f(30.0, -22.0, 0.0))
-    sky = UsdLux.DomeLight.Define(stage, "/World/Lights/Sky")
-    sky.CreateIntensityAttr(0.6)
-    sky.CreateColorAttr(Gf.Vec3f(0.85, 0.92, 1.0))

@@ -20,6 +20,7 @@ from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.geometry import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.joints import JointFrame, joint_properties, screw_ratio, tree_of
+from sim.importers.sdf.lights import add_ambient, add_light
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
 from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
@@ -133,6 +134,7 @@ def add_sdf(
         collisions = [each for model in models for link in model.links.values() for each in link.all("collision")]
         reader.filtered = any(bitmask(each) is not None for each in collisions)
         parts = [reader.add(model, prefix, several=len(models) > 1) for model in models]
+        reader.lights_of_world(top, prefix)
         reader.warn(file, root)
     return parts
 
@@ -175,6 +177,7 @@ class _Reader:
     ignored: Counter[str] = field(default_factory=Counter)
     meshes: dict[Path, MeshLibrary] = field(default_factory=dict)
     filtered: bool = False
+    lit: bool = False  # whether a light was added
     second: dict[str, str] = field(default_factory=dict)  # joints of the second axes, by the first
 
     def add(self, model: FlatModel, prefix: str, several: bool) -> Part:
@@ -227,6 +230,10 @@ class _Reader:
         if not is_identity(local):
             self.builder.add_frame(f"{name}/origin", name, local[:3], local[3:])
         self._geometries(model, link, name, frame)
+        for light in element.all("light"):
+            self._light(
+                light, f"{name}/{named(light)}", name, compose(inverse(frame), self._around(model, link, light))
+            )
         count_unread(element, self.ignored)
 
     def _geometries(self, model: FlatModel, link: str, name: str, frame: np.ndarray) -> None:
@@ -259,6 +266,24 @@ class _Reader:
                             surface=self._surface(item) if tag == "collision" else DEFAULT_SURFACE,
                         )  # fmt: skip
                 count_unread(item, self.ignored)
+
+    def lights_of_world(self, top: Element, prefix: str) -> None:
+        """Add the lights of a world or at the top of a file, and ambient light if there are any lights."""
+        for light in top.all("light"):
+            if relative_to(light) not in (None, WORLD):
+                self.notes.append(f"ignored: light '{named(light)}', whose pose is relative to '{relative_to(light)}'")
+                continue
+            self._light(light, prefix + named(light), WORLD, self.base)
+        if self.lit:
+            add_ambient(self.builder, top)
+
+    def _light(self, light: Element, name: str, link: str, around: np.ndarray) -> None:
+        """Add a light, relative to a pose in its link [7]."""
+        if add_light(self.builder, light, name, link, compose(around, pose(light))):
+            self.lit = True
+        else:
+            self.notes.append(f"skipped: light '{name}', which is off")
+        count_unread(light, self.ignored)
 
     def _around(self, model: FlatModel, link: str, item: Element) -> np.ndarray:
         """Return the pose of a shape's reference frame in the world [7]: the link's, or the one it names."""

@@ -9,7 +9,21 @@ from sim.importers.xmltree import Element
 READ = {
     "model": {"link", "joint", "frame", "model", "include", "static", "pose", "self_collide"},
     "include": {"uri", "name", "pose", "static", "placement_frame"},
-    "link": {"inertial", "collision", "visual", "pose", "gravity"},
+    "link": {"inertial", "collision", "visual", "pose", "gravity", "light"},
+    "light": {
+        "pose",
+        "diffuse",
+        "specular",
+        "intensity",
+        "direction",
+        "attenuation",
+        "spot",
+        "cast_shadows",
+        "light_on",
+        "visualize",
+    },
+    "attenuation": {"constant", "linear", "quadratic"},
+    "spot": {"inner_angle", "outer_angle"},
     "inertial": {"pose", "mass", "inertia"},
     "inertia": {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"},
     "joint": {"parent", "child", "axis", "axis2", "pose", "screw_thread_pitch"},
@@ -30,7 +44,7 @@ READ = {
 # Elements that are counted with their content
 INSIDE = {
     "include", "inertial", "inertia", "axis", "axis2", "limit", "dynamics", "mimic", "surface", "friction", "ode",
-    "contact", "bounce",
+    "contact", "bounce", "attenuation", "spot",
 }  # fmt: skip
 # Values without effect
 PLAIN = {

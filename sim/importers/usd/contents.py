@@ -31,6 +31,7 @@ from sim.importers.usd.joints.loops import close_loops
 from sim.importers.usd.joints.reading import read_joints
 from sim.importers.usd.joints.series import in_series
 from sim.importers.usd.layers import readable
+from sim.importers.usd.lights import add_lights
 from sim.importers.usd.prims import colliders, seen_from
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
@@ -131,6 +132,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     add_medium(reader, trees.carriers)
     add_frames(reader)
     add_cameras(reader)
+    add_lights(reader)
     keep_prims(reader)
     add_tendons(reader)
     add_actuators(reader, trees, joint_names)

@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ImportFileError, ModelError, USDWarning
 from sim.importers.usd.geometries import add_pictures, drawn_prims
 from sim.importers.usd.layers import readable
+from sim.importers.usd.lights import add_lights
 from sim.importers.usd.reader import ORIGIN, Reader
 from sim.importers.usd.schemas.properties import refuse_types
 from sim.importers.usd.stage import Kind, Scene, moving_attributes, open_scene
@@ -240,6 +241,7 @@ def _read(scene: Scene, ground: float | None, name: str | None) -> StoredMotion:
         builder.add_link(reader.names[piece.path], mass=1.0, inertia=(1.0, 1.0, 1.0))
         builder.add_joint(f"{reader.names[piece.path]}_free", "free", child=reader.names[piece.path])
     add_pictures(reader, prims)
+    add_lights(reader)
     if ground is not None:
         builder.add_ground(height=ground, name=free_name("ground", builder.geometries))
     _note_unsupported_motion(scene, prims)
