@@ -20,7 +20,7 @@ def is_address(uri: str) -> bool:
     return ADDRESS.match(uri) is not None
 
 
-def places(uri: str, folders: Iterable[Path]) -> Iterator[Path]:
+def candidates(uri: str, folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the paths where a model of Fuel, or one of its files, may be on this machine; nothing is downloaded.
 
     First those under Gazebo's folder of downloaded models, in the version asked for or the newest one, then those of a

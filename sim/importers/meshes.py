@@ -158,7 +158,7 @@ class MeshLibrary:
         elif scheme in PACKAGES:
             candidates = self._package_candidates(rest)
         elif fuel.is_address(filename):
-            candidates = list(fuel.places(filename, self._roots()))
+            candidates = list(fuel.candidates(filename, self._roots()))
         else:
             raise ModelError(
                 f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file://, an "

@@ -138,7 +138,7 @@ class Library:
         if depth > DEEPEST or self._count > MOST_INCLUDED:
             raise include.error(f"more than {DEEPEST} files include each other, or more than {MOST_INCLUDED} in all")
         folders = (*self._folders, include.path.parent)
-        for candidate in fuel.places(uri, folders) if of_fuel else (folder / rest for folder in folders):
+        for candidate in fuel.candidates(uri, folders) if of_fuel else (folder / rest for folder in folders):
             found = _model_file(candidate)
             if found is not None:
                 return models_of(parse_xml(found))
