@@ -84,10 +84,18 @@ class LightSet:
         # What surfaces that face up, and mirrors, see of the sky, and what comes from below
         self.sky = (sky, sky, sky, sky) if own else (OVERHEAD, ZENITH, HORIZON, BOUNCE)
 
+    @property
+    def mounted(self) -> tuple[MountedLight, ...]:
+        """The lights other than the sky's."""
+        return tuple(self._lights)
+
+    def colors(self) -> np.ndarray:
+        """Return their colours, times the exposure [n, 3]."""
+        return self._exposure * np.array([one.light.color for one in self._lights]).reshape(-1, 3)
+
     def arrays(self, kernels: SimpleNamespace) -> Any:
         """Return the struct of the kernels, on the current device; :meth:`move` sets positions and axes."""
         lights = [one.light for one in self._lights]
-        colors = self._exposure * np.array([light.color for light in lights]).reshape(-1, 3)
         metres = self._unit ** np.arange(3.0)
         falloff = np.array([light.attenuation for light in lights]).reshape(-1, 3) * metres
         falloff[[light.type == "headlight" for light in lights]] = (1.0, 0.0, 0.0)
@@ -99,7 +107,7 @@ class LightSet:
         found.directional = wp.array([int(light.type == "directional") for light in lights], dtype=int)
         found.positions = wp.zeros(len(lights), dtype=wp.vec3)
         found.axes = wp.zeros(len(lights), dtype=wp.vec3)
-        found.colors = wp.array(colors.astype(np.float32), dtype=wp.vec3)
+        found.colors = wp.array(self.colors().astype(np.float32), dtype=wp.vec3)
         found.attenuation = wp.array(falloff.astype(np.float32), dtype=wp.vec3)
         found.cones = wp.array(borders.astype(np.float32), dtype=wp.vec2)
         found.exponents = wp.array(np.array(exponents, dtype=np.float32), dtype=float)

@@ -19,13 +19,18 @@ def mounted_pose(model: Model, mounted: MountedCamera | MountedLight, poses: np.
     return np.concatenate([followed + mounted.placement[:3], mounted.placement[3:]])
 
 
-def _carried_centre(model: Model, link: int, poses: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Return the centre of mass of a link and all that it carries, or ``otherwise`` if they have no mass [3]."""
+def carried_mass(model: Model, link: int) -> np.ndarray:
+    """Return the masses of a link and of all that it carries, zero for other links [num_links]; -1 is the world."""
     carried = np.full(model.num_links, link < 0)
     for other in range(max(link, 0), model.num_links):
         parent = model.link_parent[other]
         carried[other] |= other == link or (parent >= 0 and carried[parent])
-    mass = model.parameters["mass"] * carried
+    return np.asarray(model.parameters["mass"] * carried)
+
+
+def _carried_centre(model: Model, link: int, poses: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Return the centre of mass of a link and all that it carries, or ``otherwise`` if they have no mass [3]."""
+    mass = carried_mass(model, link)
     if not mass.sum() > 0.0:
         return otherwise
     centres = poses[:, :3] + Rotation.from_quat(poses[:, 3:]).apply(model.parameters["com"])

@@ -289,7 +289,7 @@ def check_size(width: int, height: int) -> None:
 
 def visible_solids(model: Model) -> list[int]:
     """Return indices of the geometries to draw, except planes."""
-    return [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type != codes.PLANE]
+    return [k for k, g in enumerate(model.geometries) if is_seen(g) and g.type != codes.PLANE]
 
 
 def visible_planes(model: Model) -> list[int]:
@@ -298,7 +298,7 @@ def visible_planes(model: Model) -> list[int]:
     Raises:
         ModelError: for a plane that is not fixed to the world.
     """
-    numbers = [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type == codes.PLANE]
+    numbers = [k for k, g in enumerate(model.geometries) if is_seen(g) and g.type == codes.PLANE]
     for k in numbers:
         if model.geometries[k].link >= 0:
             raise ModelError(
@@ -307,7 +307,7 @@ def visible_planes(model: Model) -> list[int]:
     return numbers
 
 
-def _is_seen(geometry: Geometry) -> bool:
+def is_seen(geometry: Geometry) -> bool:
     """Return whether a geometry is drawn: it may be hidden or fully transparent, as helpers in MJCF files are."""
     return geometry.visible and geometry.rgba[3] > 0.0
 

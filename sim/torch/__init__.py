@@ -4,6 +4,8 @@ from sim.torch.actuator_network import ActuatorNetwork
 from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, step
+from sim.torch.cameras.cameras import CameraImages, Cameras
+from sim.torch.cameras.looks import Looks
 from sim.torch.deprecated import rollout_with_contact_forces as rollout_with_contact_forces
 from sim.torch.deprecated import rollout_with_sensors as rollout_with_sensors
 from sim.torch.joint_forces import JointForceParts, JointForces
@@ -24,8 +26,11 @@ from sim.torch.sensors.readings import Sensors
 
 __all__ = [
     "ActuatorNetwork",
+    "CameraImages",
+    "Cameras",
     "JointForceParts",
     "JointForces",
+    "Looks",
     "NextState",
     "Parametrisation",
     "PhysicalInertia",

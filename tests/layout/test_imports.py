@@ -77,8 +77,8 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "muscles": ("constraints",),
     "delays": ("constraints",),
     "motors": ("constraints",),
-    "render": ("algebra", "variants"),
     "rays": ("collision.field",),
+    "render": ("algebra", "variants", "rays"),
     "stops": ("collision.field", "kinematics"),
     "distances": ("collision.convex", "collision.field"),
     "registry": ("warp_kernels",),  # finds all the others at run time

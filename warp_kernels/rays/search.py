@@ -163,59 +163,15 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def search_ray_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels for one precision."""
+def search_functions(scalar: Any) -> SimpleNamespace:
+    """Return the Warp functions for one precision: hits of one target, and the first of all."""
     t = warp_types(scalar)
     transform, vec3 = t.transform, t.vec3
     vec4 = wp.types.vector(4, scalar)
-    mod = kernel_module("ray_search", scalar)
     Targets = ray_structs(scalar).Targets
     hits, field_hit = hit_functions(scalar), field_hit_functions(scalar).field_hit
     Hit = hits.Hit
     pieces = piece_functions(scalar)
-
-    @wp.func
-    def bounding_radius(type: int, size: vec3, radius: scalar):
-        """Return the radius of a bounding sphere about the target's centre; negative for unbounded geometries."""
-        result = scalar(-1.0)
-        if type == wp.static(codes.SPHERE):
-            result = size[0]
-        elif type == wp.static(codes.CAPSULE):
-            result = size[0] + size[1]
-        elif type == wp.static(codes.CYLINDER):
-            result = wp.sqrt(size[0] * size[0] + size[1] * size[1])
-        elif type == wp.static(codes.BOX):
-            result = wp.length(size)
-        elif type == wp.static(codes.ELLIPSOID):
-            result = wp.max(size)
-        elif type == wp.static(codes.CONVEX):
-            result = radius * wp.max(wp.abs(size))
-        return result * scalar(1.0001)
-
-    @wp.kernel(module=mod, enable_backward=False)
-    def pose_targets(
-        # Model
-        targets: Targets,
-        # Parameters
-        geometry_placement: wp.array2d(dtype=transform),
-        geometry_size: wp.array2d(dtype=vec3),
-        # Data in
-        link_pose: wp.array3d(dtype=scalar),
-        # Data out
-        target_pose: wp.array2d(dtype=transform),
-        target_ball: wp.array2d(dtype=vec4),
-    ):
-        """Compute the pose of each target in the world, and its bounding sphere: centre and radius, negative for
-        unbounded ones.
-        """
-        world, target = wp.tid()
-        pose = pieces.target_pose(targets, target, world, link_pose, geometry_placement)
-        size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), targets.geometry[target]]
-        centre = wp.transform_point(pose, wp.cw_mul(targets.centre[target], size))
-        target_pose[world, target] = pose
-        target_ball[world, target] = vec4(
-            centre[0], centre[1], centre[2], bounding_radius(targets.type[target], size, targets.radius[target])
-        )
 
     @wp.func
     def before(ball: vec4, origin: vec3, direction: vec3):
@@ -262,6 +218,120 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
             hit = hits.consider(wp.static(codes.CONVEX), query.face, target, o, d, size, corners, hit)
         return hit
 
+    @wp.func
+    def target_hit(
+        targets: Targets,
+        target: int,
+        world: int,
+        geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
+        target_pose: wp.array2d(dtype=transform),
+        target_ball: wp.array2d(dtype=vec4),
+        begin: vec3,
+        away: vec3,
+        hit: Hit,
+    ):
+        """Return the nearer of a hit and the first on a target; ``away`` is a unit vector."""
+        start = before(target_ball[world, target], begin, away)
+        if start >= scalar(0.0) and start <= hit.time:
+            pose = target_pose[world, target]
+            turn = wp.transform_get_rotation(pose)
+            o = wp.quat_rotate_inv(turn, begin - wp.transform_get_translation(pose))
+            d = wp.quat_rotate_inv(turn, away)
+            size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), targets.geometry[target]]
+            type = targets.type[target]
+            if type == wp.static(codes.BOX):
+                hit = hits.box_hit(target, o, d, size, hit)
+            elif type == wp.static(codes.SPHERE) or type == wp.static(codes.ELLIPSOID):
+                hit = hits.round_hit(type, target, o, d, size, hit)
+            elif type == wp.static(codes.CAPSULE) or type == wp.static(codes.CYLINDER):
+                hit = hits.rod_hit(type, target, o, d, size, hit)
+            elif type == wp.static(codes.PLANE):
+                hit = hits.plane_hit(target, o, d, size, hit)
+            elif type == wp.static(codes.HEIGHTFIELD):
+                row = wp.min(world, height.shape[0] - 1)
+                hit = field_hit(target, targets.field_shape[target], o, d, size, height, row, hit)
+            else:
+                hit = mesh_hit(targets, target, o, d, size, start, height, hit)
+        return hit
+
+    @wp.func
+    def first_hit(
+        targets: Targets,
+        world: int,
+        geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
+        target_pose: wp.array2d(dtype=transform),
+        target_ball: wp.array2d(dtype=vec4),
+        begin: vec3,
+        away: vec3,
+        max_distance: scalar,
+    ):
+        """Return the first hit of a ray, with target and feature -1 for none; ``away`` is a unit vector."""
+        hit = Hit()
+        hit.time = max_distance
+        hit.target = -1
+        hit.feature = -1
+        for target in range(targets.type.shape[0]):
+            hit = target_hit(targets, target, world, geometry_size, height, target_pose, target_ball, begin, away, hit)
+        return hit
+
+    return SimpleNamespace(target_hit=target_hit, first_hit=first_hit)
+
+
+@functools.cache
+def search_ray_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernels for one precision."""
+    t = warp_types(scalar)
+    transform, vec3 = t.transform, t.vec3
+    vec4 = wp.types.vector(4, scalar)
+    mod = kernel_module("ray_search", scalar)
+    Targets = ray_structs(scalar).Targets
+    pieces, first_hit = piece_functions(scalar), search_functions(scalar).first_hit
+
+    @wp.func
+    def bounding_radius(type: int, size: vec3, radius: scalar):
+        """Return the radius of a bounding sphere about the target's centre; negative for unbounded geometries."""
+        result = scalar(-1.0)
+        if type == wp.static(codes.SPHERE):
+            result = size[0]
+        elif type == wp.static(codes.CAPSULE):
+            result = size[0] + size[1]
+        elif type == wp.static(codes.CYLINDER):
+            result = wp.sqrt(size[0] * size[0] + size[1] * size[1])
+        elif type == wp.static(codes.BOX):
+            result = wp.length(size)
+        elif type == wp.static(codes.ELLIPSOID):
+            result = wp.max(size)
+        elif type == wp.static(codes.CONVEX):
+            result = radius * wp.max(wp.abs(size))
+        return result * scalar(1.0001)
+
+    @wp.kernel(module=mod, enable_backward=False)
+    def pose_targets(
+        # Model
+        targets: Targets,
+        # Parameters
+        geometry_placement: wp.array2d(dtype=transform),
+        geometry_size: wp.array2d(dtype=vec3),
+        # Data in
+        link_pose: wp.array3d(dtype=scalar),
+        # Data out
+        target_pose: wp.array2d(dtype=transform),
+        target_ball: wp.array2d(dtype=vec4),
+    ):
+        """Compute the pose of each target in the world, and its bounding sphere: centre and radius, negative for
+        unbounded ones.
+        """
+        world, target = wp.tid()
+        pose = pieces.target_pose(targets, target, world, link_pose, geometry_placement)
+        size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), targets.geometry[target]]
+        centre = wp.transform_point(pose, wp.cw_mul(targets.centre[target], size))
+        target_pose[world, target] = pose
+        target_ball[world, target] = vec4(
+            centre[0], centre[1], centre[2], bounding_radius(targets.type[target], size, targets.radius[target])
+        )
+
     @wp.kernel(module=mod, enable_backward=False)
     def search_rays(
         # Model
@@ -281,36 +351,21 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
         """Find target and feature of each ray's first hit, -1 and -1 for none."""
         world, ray = wp.tid()
         away = pieces.read_vec3(direction, world, ray)
-        hit = Hit()
-        hit.time = max_distance
-        hit.target = -1
-        hit.feature = -1
+        seen = wp.vec2i(-1, -1)
         if wp.dot(away, away) > scalar(0.0):
-            away = wp.normalize(away)
             begin = pieces.read_vec3(origin, world, ray)
-            size_row = wp.min(world, geometry_size.shape[0] - 1)
-            for target in range(targets.type.shape[0]):
-                start = before(target_ball[world, target], begin, away)
-                if start >= scalar(0.0) and start <= hit.time:
-                    pose = target_pose[world, target]
-                    turn = wp.transform_get_rotation(pose)
-                    o = wp.quat_rotate_inv(turn, begin - wp.transform_get_translation(pose))
-                    d = wp.quat_rotate_inv(turn, away)
-                    size = geometry_size[size_row, targets.geometry[target]]
-                    type = targets.type[target]
-                    if type == wp.static(codes.BOX):
-                        hit = hits.box_hit(target, o, d, size, hit)
-                    elif type == wp.static(codes.SPHERE) or type == wp.static(codes.ELLIPSOID):
-                        hit = hits.round_hit(type, target, o, d, size, hit)
-                    elif type == wp.static(codes.CAPSULE) or type == wp.static(codes.CYLINDER):
-                        hit = hits.rod_hit(type, target, o, d, size, hit)
-                    elif type == wp.static(codes.PLANE):
-                        hit = hits.plane_hit(target, o, d, size, hit)
-                    elif type == wp.static(codes.HEIGHTFIELD):
-                        row = wp.min(world, height.shape[0] - 1)
-                        hit = field_hit(target, targets.field_shape[target], o, d, size, height, row, hit)
-                    else:
-                        hit = mesh_hit(targets, target, o, d, size, start, height, hit)
-        found[world, ray] = wp.vec2i(hit.target, hit.feature)
+            hit = first_hit(
+                targets,
+                world,
+                geometry_size,
+                height,
+                target_pose,
+                target_ball,
+                begin,
+                wp.normalize(away),
+                max_distance,
+            )
+            seen = wp.vec2i(hit.target, hit.feature)
+        found[world, ray] = seen
 
     return SimpleNamespace(module=mod, pose_targets=pose_targets, search_rays=search_rays)

@@ -315,16 +315,19 @@ def render_kernels() -> SimpleNamespace:
         return found
 
     @wp.func
-    def toward_light(lights: Lights, i: int, point: wp.vec3):
-        """Return direction and distance of a light from a point, and its colour there without shadows."""
+    def light_at(lights: Lights, i: int, position: wp.vec3, axis: wp.vec3, color: wp.vec3, point: wp.vec3):
+        """Return direction and distance of a light from a point, and its colour there without shadows.
+
+        Position, axis and colour are given instead of those of the light.
+        """
         if lights.directional[i] == 1:
-            return -lights.axes[i], float(FAR), lights.colors[i]
-        gap = lights.positions[i] - point
+            return -axis, float(FAR), color
+        gap = position - point
         distance = wp.max(wp.length(gap), 1.0e-6)
         direction = gap / distance
         falloff = lights.attenuation[i]
         strength = 1.0 / wp.max(falloff[0] + distance * (falloff[1] + distance * falloff[2]), 1.0e-6)
-        aligned = wp.clamp(-wp.dot(direction, lights.axes[i]), -1.0, 1.0)
+        aligned = wp.clamp(-wp.dot(direction, axis), -1.0, 1.0)
         cone = lights.cones[i]
         if cone[1] < PI:
             angle = wp.acos(aligned)
@@ -332,7 +335,7 @@ def render_kernels() -> SimpleNamespace:
             strength = strength * (1.0 - part * part * (3.0 - 2.0 * part))
         if lights.exponents[i] > 0.0:
             strength = strength * wp.pow(wp.max(aligned, 0.0), lights.exponents[i])
-        return direction, distance, lights.colors[i] * strength
+        return direction, distance, color * strength
 
     @wp.func
     def highlight(found: Surface, light: wp.vec3, direction: wp.vec3):
@@ -384,7 +387,9 @@ def render_kernels() -> SimpleNamespace:
         color = wp.vec3(0.0, 0.0, 0.0)
         unlit = int(0)
         for i in range(lights.colors.shape[0]):
-            to_light, distance, light = toward_light(lights, i, found.point)
+            to_light, distance, light = light_at(
+                lights, i, lights.positions[i], lights.axes[i], lights.colors[i], found.point
+            )
             lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
             if lit and lights.shadows[i] == 1:
                 lit = not is_shaded(mesh, found.point, found.flat, to_light, distance)
@@ -636,6 +641,8 @@ def render_kernels() -> SimpleNamespace:
 
     return SimpleNamespace(
         View=View, Scene=Scene, Textures=Textures, Lights=Lights, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        Surface=Surface, mix=mix, sky=sky, checker=checker, image_color=image_color, light_at=light_at, reflected_light=reflected_light,
+        reflected_sky=reflected_sky, encode=encode,
         transform_vertices=transform_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Colour cameras in many worlds at once."""
