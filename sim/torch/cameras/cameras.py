@@ -53,7 +53,7 @@ class CameraImages(NamedTuple):
         >>> import sim
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
-        >>> scene.add_camera("above", position=(0.0, 0.0, 3.0))
+        >>> _ = scene.add_camera("above", position=(0.0, 0.0, 3.0))
         >>> cameras = sim.torch.Cameras(scene.finalize(), width=4, height=3)
         >>> images = cameras.draw(torch.zeros(2, 0))
         >>> images.rgb.shape, images.depth[1, 0, 0, 0], images.geometry.unique()
@@ -95,13 +95,13 @@ class Cameras:
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> ball = scene.add_sphere(radius=0.2, mass=1.0, position=(0.0, 0.0, 1.0), name="ball")
-        >>> scene.add_camera("above", position=(0.0, 0.0, 3.0))
+        >>> _ = scene.add_camera("above", position=(0.0, 0.0, 3.0))
         >>> model = scene.finalize()
         >>> cameras = sim.torch.Cameras(model, width=32, height=24)
         >>> q = torch.as_tensor(model.q0, dtype=torch.float32).repeat(16, 1)
         >>> images = cameras.draw(q, cameras.randomise(16, torch.Generator().manual_seed(0)))
         >>> images.rgb.shape, images.depth.min(), images.geometry.unique()
-        (torch.Size([16, 1, 24, 32, 3]), tensor(1.8004), tensor([0, 1], dtype=torch.int32))
+        (torch.Size([16, 1, 24, 32, 3]), tensor(1.8049), tensor([0, 1], dtype=torch.int32))
     """
 
     def __init__(
