@@ -78,7 +78,9 @@ class LightSet:
     def __init__(self, model: Model, num_worlds: int, exposure: float | None, unit: float):
         own = shown_lights(model, num_worlds)
         self._model, self._unit = model, unit
-        self._exposure = 1.0 if exposure is None and not own else exposure or fitting_exposure(model, own)
+        if exposure is None:
+            exposure = fitting_exposure(model, own) if own else 1.0
+        self._exposure = float(exposure)
         self._lights = [one for one in own or (default_sun(),) if one.light.type != "sky"]
         sky = np.array([one.light.color for one in own if one.light.type == "sky"]).reshape(-1, 3).sum(axis=0)
         # What surfaces that face up, and mirrors, see of the sky, and what comes from below

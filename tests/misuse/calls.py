@@ -36,7 +36,7 @@ MODULES = (
 RETURNED = {
     "sim": "ContactMethod Contacts GeometryDistances GradientNorms GradientReport Gradients Impulses Keyframe "
     "Linearisation Model Part RayHits SimulatorParameters State SweepResult SweepStudy Trajectory",
-    "sim.torch": "JointForceParts NextState Parametrisation Rollout",
+    "sim.torch": "CameraImages JointForceParts Looks NextState Parametrisation Rollout",
     "sim.envs": "GetUpTask LeggedRobot LeggedTask NewEpisodes Task TaskState VelocityTask",
     "sim.optimise": "Cost Evaluation Iteration Motion Parametrisation Policy Result Total",
     "sim.identify": "Alignment BaseParameters Estimate Excitation FunctionUnknowns Posterior TorqueFit TrajectoryFit",
@@ -177,6 +177,7 @@ def calls(s: Scene) -> dict[str, Call]:
         "sim.velocities_along": {"simulator": s.simulator, "path": np.repeat(s.q[None], 3, 0)},
         "sim.torch.ActuatorNetwork": {"model": s.model, "joints": ["hinge"], "network": torch.nn.Linear(6, 1).double()},
         "sim.torch.JointForces": {"simulator": s.simulator}, "sim.torch.PhysicalInertia": {},
+        "sim.torch.Cameras": {"model": s.model, "names": "eye", "tile": 0.5, "haze": 0.1, "exposure": 1.0},
         "sim.torch.Positive": {}, "sim.torch.PositiveDefinite": {}, "sim.torch.Robot": {"source": s.model},
         "sim.torch.Rotation": {}, "sim.torch.Sensors": {"simulator": s.simulator}, "sim.torch.Unconstrained": {},
         "sim.torch.actuator_forces": {

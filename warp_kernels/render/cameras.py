@@ -122,8 +122,8 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
                 for link in range(mounts.share.shape[1]):
                     if mounts.share[k, link] > scalar(0.0):
                         centre = com[wp.min(world, com.shape[0] - 1), link]
-                        place = wp.transform_point(link_transform(link_pose, world, link), centre)
-                        followed += place * mounts.share[k, link]
+                        centre = wp.transform_point(link_transform(link_pose, world, link), centre)
+                        followed += centre * mounts.share[k, link]
             pose = transform(followed, wp.quat_identity(scalar))
         return pose
 
