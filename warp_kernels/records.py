@@ -58,6 +58,7 @@ class Records(StateArrays[Array]):
         state_rows: derivatives of a single step, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
             ``control_rows``.
         active: equality constraints that are on in each step [steps, num_worlds, n].
+        fingerprint: hash of the states and inputs of each world [num_worlds].
     """
 
     q_between: Array | None = None
@@ -89,6 +90,7 @@ class Records(StateArrays[Array]):
     tau_rows: Array | None = None
     control_rows: Array | None = None
     active: Array | None = None
+    fingerprint: Array | None = None
 
 
 STATE = tuple(each.name for each in fields(StateArrays))

@@ -4,13 +4,22 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
+from warp_kernels.checkpoint import INTERVAL, STEPS
 from warp_kernels.cpu.native import Native
+from warp_kernels.records import SLOT, SLOTS
 from warp_kernels.types import kernel_module
 
 # Initial value of the hash, FNV-1a of 64 bits.
 OFFSET = 14695981039346656037
+
+
+def hashed_rows(of_states: dict[str, int], of_steps: dict[str, int]) -> np.ndarray:
+    """Return the argument ``hashed_records`` of the fingerprint, from the numbers of a world in each record by name."""
+    rows = [(SLOTS[name], size, 1) for name, size in of_states.items()]
+    return np.array([*rows, *((SLOTS[name], size, 0) for name, size in of_steps.items())], dtype=np.int32)
 
 
 @functools.cache
@@ -26,29 +35,32 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         """
 
     @wp.kernel(module=module, enable_backward=False)
-    def fingerprint(
+    def find_fingerprint(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        hashed_records: wp.array2d(dtype=int),
         # Data in
-        q: wp.array3d(dtype=scalar),
-        qd: wp.array3d(dtype=scalar),
-        act: wp.array3d(dtype=scalar),
-        tau: wp.array3d(dtype=scalar),
-        control: wp.array3d(dtype=scalar),
-        kinematic_qd: wp.array3d(dtype=scalar),
-        active: wp.array3d(dtype=scalar),
-        impulses: wp.array3d(dtype=scalar),
-        # Data out
-        fingerprints: wp.array(dtype=wp.uint64),
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
     ):
-        """Compute a hash of all states and inputs of each world."""
-        world = wp.tid()
-        found = hashed(wp.uint64(wp.static(OFFSET)), q, world)
-        found = hashed(found, qd, world)
-        found = hashed(found, act, world)
-        found = hashed(found, tau, world)
-        found = hashed(found, control, world)
-        found = hashed(found, kinematic_qd, world)
-        found = hashed(found, active, world)
-        fingerprints[world] = hashed(found, impulses, world)
+        """Compute a hash of all states and inputs of each world.
+
+        hashed_records: for each array its slot in the pointer table, the numbers of a world, and whether it has a row
+            for each stored state, or one for each step, see :func:`hashed_rows`.
+        """
+        world = first_world + wp.tid()
+        steps = cursor[wp.static(STEPS)]
+        states = (steps + cursor[wp.static(INTERVAL)] - 1) // cursor[wp.static(INTERVAL)] + 1
+        found = wp.uint64(wp.static(OFFSET))
+        for k in range(hashed_records.shape[0]):
+            address = table[hashed_records[k, 0]]
+            if address != wp.uint64(0):
+                rows = wp.where(hashed_records[k, 2] == 1, states, steps)
+                values = wp.array(ptr=address, shape=(rows, total_worlds, hashed_records[k, 1]), dtype=scalar)
+                found = hashed(found, values, world)
+        fingerprints = wp.array(ptr=table[wp.static(SLOT.fingerprint)], shape=(total_worlds,), dtype=wp.uint64)
+        fingerprints[world] = found
 
     @wp.kernel(module=module, enable_backward=False)
     def clear_worlds(
@@ -64,4 +76,4 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
                 for i in range(values.shape[2]):
                     values[row, world, i] = scalar(0.0)
 
-    return SimpleNamespace(module=module, fingerprint=fingerprint, clear_worlds=clear_worlds)
+    return SimpleNamespace(module=module, find_fingerprint=find_fingerprint, clear_worlds=clear_worlds)

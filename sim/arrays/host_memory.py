@@ -115,6 +115,13 @@ def copy_rows(target: AnyArray, source: AnyArray, *, to_row: int = 0, from_row: 
         wp.copy(there, here, dest_offset=to_row * width, src_offset=from_row * width, count=count)
 
 
+def copied(rows: AnyArray) -> AnyArray:
+    """Return a copy of a contiguous array, on its device."""
+    copy = new_rows(rows.shape, rows.dtype, rows.device)
+    copy_rows(copy, rows)
+    return copy
+
+
 def _is_on_host(rows: AnyArray) -> bool:
     return isinstance(rows, HostArray) or bool(rows.device and rows.device.is_cpu)
 

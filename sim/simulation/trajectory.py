@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import AnyArray, as_warp
-from sim.arrays.launch import launch
+from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copied
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, counted, is_whole, require_flags
 from sim.model.model import Model
@@ -24,7 +23,6 @@ from sim.simulation.options import ContactMethod
 from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.records import Records
-from warp_kernels.trajectory import trajectory_kernels
 
 # Arrays of a trajectory that have the same name as a record.
 RECORDED = (
@@ -42,6 +40,27 @@ RECORDED = (
     "q_low",
     "broken",
 )
+# Those that the caller gives.
+INPUTS = ("tau", "control", "kinematic_qd", "active")
+
+
+Rows = TypeVar("Rows")
+
+
+class _Recorded(Generic[Rows]):
+    """Array of a trajectory, which becomes a Warp array when it is first read: that takes longer than a step."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, trajectory: "Trajectory", owner: type) -> Rows:
+        rows = trajectory._rows[self._name]
+        if isinstance(rows, HostArray):
+            rows = trajectory._rows[self._name] = rows.warp()
+        return cast(Rows, rows)
+
+    def __set__(self, trajectory: "Trajectory", rows: AnyArray | None) -> None:
+        trajectory._rows[self._name] = rows
 
 
 class SimulatorLike(Protocol):
@@ -132,45 +151,48 @@ class Trajectory:
         (10, (11, 1, 7), (1, 7))
     """
 
+    q = _Recorded[wp.array]()
+    qd = _Recorded[wp.array]()
+    tau = _Recorded[wp.array | None]()
+    control = _Recorded[wp.array | None]()
+    bad_state = _Recorded[wp.array | None]()
+    contact_force = _Recorded[wp.array | None]()
+    act = _Recorded[wp.array | None]()
+    stages = _Recorded[wp.array | None]()
+    solved = _Recorded[wp.array | None]()
+    kinematic_qd = _Recorded[wp.array | None]()
+    active = _Recorded[wp.array | None]()
+    q_low = _Recorded[wp.array | None]()
+    broken = _Recorded[wp.array | None]()
+
     def __init__(
         self,
         simulator: SimulatorLike,
-        q: wp.array,
-        qd: wp.array,
-        tau: wp.array | None = None,
-        control: wp.array | None = None,
+        q: AnyArray,
+        qd: AnyArray,
+        tau: AnyArray | None = None,
+        control: AnyArray | None = None,
         impulses: Impulses | None = None,
         steps: int | None = None,
         checkpoint_interval: int = 1,
-        bad_state: wp.array | None = None,
-        contact_force: wp.array | None = None,
-        act: wp.array | None = None,
-        stages: wp.array | None = None,
-        solved: wp.array | None = None,
-        kinematic_qd: wp.array | None = None,
-        active: wp.array | None = None,
+        bad_state: AnyArray | None = None,
+        contact_force: AnyArray | None = None,
+        act: AnyArray | None = None,
+        stages: AnyArray | None = None,
+        solved: AnyArray | None = None,
+        kinematic_qd: AnyArray | None = None,
+        active: AnyArray | None = None,
         q_low: AnyArray | None = None,
-        broken: wp.array | None = None,
+        broken: AnyArray | None = None,
     ):
         self.simulator = simulator
-        self.q = q
-        self.qd = qd
-        self.tau = tau
-        self.control = control
+        rows = (q, qd, tau, control, bad_state, contact_force, act, stages, solved, kinematic_qd, active, q_low, broken)
+        self._rows: dict[str, Any] = dict(zip(RECORDED, rows, strict=True))
         self.impulses = impulses
-        self.steps = int(q.shape[0]) - 1 if steps is None else steps
+        self.steps = q.shape[0] - 1 if steps is None else steps
         self.checkpoint_interval = checkpoint_interval
-        self.bad_state = bad_state
-        self.contact_force = contact_force
-        self.act = act
-        self.stages = stages
-        self.solved = solved
-        self.kinematic_qd = kinematic_qd
-        self.active = active
-        self._low_rows: AnyArray | None = q_low
-        self.broken = broken
         self.parameters = simulator.engine.parameters.values
-        self._fingerprint: wp.array | None = None
+        self._fingerprint: AnyArray | None = None
 
     def __repr__(self) -> str:
         steps, worlds = counted(self.steps, "step"), counted(self.simulator.num_worlds, "world")
@@ -210,7 +232,8 @@ class Trajectory:
             self.q_low,
             self.broken,
         )
-        arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
+        fingerprint = None if self._fingerprint is None else as_warp(self._fingerprint)
+        arrays = (fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
@@ -218,13 +241,6 @@ class Trajectory:
     def stored_steps(self) -> np.ndarray:
         """Return the steps before which states are stored, in order; the last is the number of steps."""
         return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
-
-    @property
-    def q_low(self) -> wp.array | None:
-        """Return low words of positions; few ask for them, so that they become a Warp array only then."""
-        if self._low_rows is not None:
-            self._low_rows = as_warp(self._low_rows)
-        return self._low_rows
 
     @property
     def time(self) -> np.ndarray:
@@ -260,10 +276,7 @@ class Trajectory:
         records, warm = recording.records, None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(records.impulse), as_warp(records.key))
-        recorded = ((name, getattr(records, name)) for name in RECORDED)
-        arrays: dict[str, Any] = {
-            name: rows if rows is None or name == "q_low" else as_warp(rows) for name, rows in recorded
-        }
+        arrays = {name: getattr(records, name) for name in RECORDED}
         length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
         trajectory = cls(simulator, **arrays, impulses=warm, **length)
         trajectory.parameters = recording.parameters
@@ -271,9 +284,10 @@ class Trajectory:
 
     def recording(self) -> Recording:
         """Return the recording of this trajectory, on the arrays that it has."""
-        records: Records[AnyArray] = Records(self.q, self.qd)
+        rows = self._rows
+        records: Records[AnyArray] = Records(rows["q"], rows["qd"])
         for name in RECORDED:
-            setattr(records, name, self._low_rows if name == "q_low" else getattr(self, name))
+            setattr(records, name, rows[name])
         if self.impulses is not None:
             records.impulse, records.key = self.impulses.value, self.impulses.key
         return Recording(self.simulator.engine, records, self.steps, self.checkpoint_interval, self.parameters)
@@ -369,32 +383,16 @@ class Trajectory:
     def remember(self) -> None:
         """Copy the inputs, which belong to the caller, and make :meth:`backward` detect states that were changed."""
         if self._fingerprint is None:
-            self.tau, self.control, self.kinematic_qd, self.active = (
-                None if given is None else wp.clone(given, requires_grad=False)
-                for given in (self.tau, self.control, self.kinematic_qd, self.active)
-            )
-            self._fingerprint = self._fingerprint_now()
-
-    def _fingerprint_now(self) -> wp.array:
-        """Return the hash of each world [num_worlds] on the device; reading it would wait for the rollout."""
-        device = self.q.device
-        worlds = self.simulator.num_worlds
-        found: wp.array = wp.empty((1 if self.broken is None else 2) * worlds, dtype=wp.uint64, device=device)
-        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control", "kinematic_qd", "active")}
-        impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
-        kernel = trajectory_kernels(self.q.dtype).fingerprint
-        launch(kernel, worlds, arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)
-        if self.broken is not None:
-            none = dict.fromkeys([*arrays, "impulses"])
-            launch(
-                kernel, worlds, none, q=self.broken, fingerprints=found[worlds:], device=device, record_tape=False
-            )  # fmt: skip
-        return found
+            for name in INPUTS:
+                given = self._rows[name]
+                if given is not None:
+                    self._rows[name] = copied(given)
+            self._fingerprint = self.recording().fingerprint()
 
     def _require_unchanged(self) -> None:
         require_no_capture(self.simulator.device)  # a captured graph would compute the hashes only later
         before = self._fingerprint
-        if before is not None and not np.array_equal(before.numpy(), self._fingerprint_now().numpy()):
+        if before is not None and not np.array_equal(before.numpy(), self.recording().fingerprint().numpy()):
             raise ModelError(
                 "backward: states or inputs of the trajectory were changed after the rollout, so that its steps can't "
                 "be recomputed; change copies instead"

@@ -10,7 +10,8 @@ import sim
 from sim.arrays.launch import launch
 from tests.errors import raises_naming, refuses
 from tests.simulation.worlds import hopper
-from warp_kernels.trajectory import trajectory_kernels
+from warp_kernels.records import SLOT, TABLE_SIZE
+from warp_kernels.trajectory import hashed_rows, trajectory_kernels
 
 DT, WORLDS, STEPS = 1.0 / 240.0, 2, 8
 
@@ -80,11 +81,19 @@ def test_a_changed_trajectory_on_a_tape(simulator):
 
 
 def fingerprint(values: np.ndarray, device: str) -> int:
+    """Return the fingerprint of a world whose only record is ``values`` [states, n]."""
     scalar = wp.dtype_from_numpy(values.dtype)
-    array: wp.array = wp.array(values[:, None], dtype=scalar, device=device)
+    array: wp.array = wp.array(values, dtype=scalar, device=device)
     found: wp.array = wp.empty(1, dtype=wp.uint64, device=device)
-    none = dict.fromkeys(("qd", "act", "tau", "control", "kinematic_qd", "active", "impulses"))
-    launch(trajectory_kernels(scalar).fingerprint, 1, none, q=array, fingerprints=found, device=device)
+    table = np.zeros(TABLE_SIZE, dtype=np.uint64)
+    table[[SLOT.q, SLOT.fingerprint]] = array.ptr, found.ptr
+    arguments = {
+        "hashed_records": wp.array(hashed_rows({"q": values.shape[1]}, {}), dtype=int, device=device),
+        "table": wp.array(table, device=device),
+        "cursor": wp.array([0, 1, len(values) - 1], dtype=int, device=device),
+    }
+    kernel = trajectory_kernels(scalar).find_fingerprint
+    launch(kernel, 1, arguments, total_worlds=1, first_world=0, device=device)
     return int(found.numpy()[0])
 
 

@@ -49,7 +49,9 @@ def test_only_states_are_new():
         trajectory = simulator.rollout(state, tau, checkpoint_interval=interval)
         trajectory.backward(np.ones((3, simulator.model.nq)))
         held = {name for name, value in vars(trajectory).items() if not isinstance(value, int | None)}
-        assert held == {"simulator", "parameters", "q", "_low_rows", "qd", "tau", "bad_state", "_fingerprint"}
+        assert held == {"simulator", "parameters", "_rows", "_fingerprint"}
+        recorded = {name for name, rows in trajectory._rows.items() if rows is not None}
+        assert recorded == {"q", "q_low", "qd", "tau", "bad_state"}
         assert trajectory.bad_state.size == 3
         assert trajectory._fingerprint.size == 3
         assert trajectory.q.capacity == states * 3 * simulator.model.nq * 4

@@ -74,10 +74,11 @@ def test_steps_at_once_are_steps_one_by_one(simulator, monkeypatch):
     monkeypatch.setattr(kind, "launch", noted)
     monkeypatch.setattr("sim.simulation.engine.shard.LONG_LAUNCH", 100.0)
     q, gradients, counts = there_and_back()
-    assert counts == 2 * [1, 2, 4, 8, 16, 16, 16, 4]
+    every = [1, 2, 4, 8, 16, 16, 16, 4]
+    assert counts == [*every, *2 * [1], *every]  # those in the middle compute and check the fingerprint
     monkeypatch.setattr("sim.simulation.engine.shard.LONG_LAUNCH", 0.0)
     q_one_by_one, gradients_one_by_one, counts = there_and_back()
-    assert counts == 2 * steps * [1]
+    assert counts == (2 * steps + 2) * [1]
     np.testing.assert_array_equal(q_one_by_one, q)
     assert_equal(gradients_one_by_one, gradients)
 

@@ -69,6 +69,10 @@ class Engine:
         self.reports.backward = self.shards
         self._pool.run(work, self.reports.backward)
 
+    def run_beside(self, work: Callable[[Shard], None]) -> None:
+        """Run a function that takes no steps on every shard; reports remain as they are."""
+        self._pool.run(work, self.shards)
+
     def use(self, values: Mapping[str, Value]) -> None:
         """Set the present values of all parameters; shards copy them on their next use."""
         before, self.parameters.values = self.parameters.values, values

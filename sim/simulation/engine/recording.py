@@ -135,6 +135,16 @@ class Recording:
             records.stages = rows_like(records.qd, steps * self.engine.kept_stages)
         return records
 
+    def fingerprint(self) -> AnyArray:
+        """Return a hash of the states and inputs of each world [num_worlds]; on CUDA without waiting for the device."""
+        engine, records = self.engine, copy(self.records)
+        records.fingerprint = new_rows((engine.settings.num_worlds,), wp.uint64, engine.settings.device)
+        with paused_tape():
+            for shard in engine.shards:
+                shard.record_fingerprint()
+        engine.run_beside(lambda shard: shard.find_fingerprint(records, self.steps, self.interval))
+        return records.fingerprint
+
     @property
     def _finds_stages(self) -> bool:
         """Return whether the backward pass recomputes the stages of Runge-Kutta steps."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.critical_sections import check
@@ -15,6 +16,7 @@ from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.records import Records, addresses
+from warp_kernels.trajectory import hashed_rows, trajectory_kernels
 
 # Maximum number of steps per launch, and the duration [s] above which the next launch has fewer: signals wait for its
 # end. Launched singly, Python's overhead would be a tenth of the time of a single robot's steps.
@@ -43,6 +45,7 @@ class Shard:
         self._backward: dict[frozenset[str], Graph] = {}
         self._rows: StepRows | None = None
         self._row_graphs: list[Graph] = []
+        self._fingerprint: Graph | None = None
         self._table, self._cursor = HostNumbers(step.table), HostNumbers(step.cursor)
         self.overflow = HostNumbers(step.total_overflow)
         self._forward_reports = [HostNumbers(step.largest_residual), self.overflow]
@@ -106,6 +109,24 @@ class Shard:
         self._try(step.run_adjoint)
         # In this order: each row runs the backward pass on the tape of the first graph.
         self._row_graphs = [self._capture(stage) for stage in stages]
+
+    def record_fingerprint(self) -> None:
+        """Capture the launch that computes the hashes of a trajectory. Call it from one thread only."""
+        if self._fingerprint is None:
+            step, kernel = self.step, trajectory_kernels(self.step.scalar).find_fingerprint
+            hashed: wp.array = wp.array(_hashed_rows(step), dtype=int, device=step.device)
+
+            def find_fingerprint() -> None:
+                step.launch(kernel, step.num_worlds, hashed_records=hashed)
+
+            load_launched(find_fingerprint, step.device)
+            self._fingerprint = self._capture(find_fingerprint)
+
+    def find_fingerprint(self, records: Records[AnyArray], steps: int, interval: int) -> None:
+        """Compute the record ``fingerprint`` of a trajectory, which is given."""
+        assert self._fingerprint is not None, "record_fingerprint comes first"
+        self._bind(records, (0, interval, steps))
+        self._replay((self._fingerprint,), 1)
 
     def run_forward(self, records: Records[AnyArray], steps: int, interval: int) -> None:
         """Compute the states after the initial one of a trajectory.
@@ -236,3 +257,12 @@ class Shard:
     def _bind(self, records: Records[AnyArray] | None, cursor: tuple[int, int, int]) -> None:
         self._table.write_only({} if records is None else addresses(records))
         self._cursor.write(cursor)
+
+
+def _hashed_rows(step: Step) -> np.ndarray:
+    """Return the states and inputs that a fingerprint depends on, with their sizes."""
+    model = step.model
+    switches = len(model.switch_names)
+    states = {"q": model.nq, "qd": model.nv, "act": model.na, "q_low": step.kinematics.q_low.shape[1]}
+    states |= {"impulse": 3 * step.max_constraints, "broken": switches}
+    return hashed_rows(states, {"tau": model.nv, "control": model.nu, "kinematic_qd": model.nk, "active": switches})
