@@ -242,6 +242,7 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         keep(collider, "pair_friction", values[:, [0, 2, 3]])
         if not all(pair.is_isotropic for pair in pairs):
             keep(collider, "pair_friction_across", values[:, [1, 4]])
+            keep(collider, "pair_is_isotropic", [float(pair.is_isotropic) for pair in pairs])
     soft = [pair for pair in model.pair_softness if pair.a == index]
     if soft:
         numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]

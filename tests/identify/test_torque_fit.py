@@ -263,6 +263,23 @@ def test_unknowns_reach_all_kinds_of_parameters():
         Unknowns(model, ["friction of cart"])
 
 
+def test_friction_that_no_pair_uses_is_no_unknown():
+    """A sphere with its own friction on the ground and on a box, of which the box uses its own on the ground."""
+    builder = sim.ModelBuilder()
+    ground = builder.add_ground()
+    for name in ("ball", "crate"):
+        builder.add_sphere(name=name, radius=0.1, mass=1.0)
+    ball, crate = (geometry for geometry in builder.geometries if geometry != ground)
+    builder.set_pair_friction(ground, ball, friction=0.4)
+    assert Unknowns(builder.finalize("float64"), [f"friction of {ball}"]).names == (f"friction of {ball}",)
+    builder.set_pair_friction(crate, ball, friction=0.3)
+    model = builder.finalize("float64")
+    with raises_naming(f"friction of {ball}", "or its pairs have their own"):
+        Unknowns(model, [f"friction of {ball}"])
+    others = [f"friction of {crate}", f"friction of {ground}", f"friction of {ground} and {ball}"]
+    assert Unknowns(model, others).names == tuple(others)
+
+
 def test_only_a_star_stands_for_other_names():
     """Names of files may hold brackets and question marks."""
     builder = sim.ModelBuilder()

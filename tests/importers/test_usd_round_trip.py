@@ -345,3 +345,18 @@ def test_a_state_that_is_not_that_of_the_bodies_is_noted(hinge):
     with pytest.warns(sim.USDWarning, match="its state differs"):
         again = read(stage)
     assert_allclose(sim.difference(model, again.q0[None], model.q0[None]).numpy(), 0.0, atol=1e-14)
+
+
+def test_pairs_with_two_equal_numbers_keep_both(tmp_path):
+    """Both numbers are parameters, so that they may differ later; a pair with one number has one."""
+    builder = sim.ModelBuilder()
+    ground = builder.add_ground()
+    for name, friction in (("one", 0.5), ("two", (0.5, 0.5))):
+        builder.add_box(name=name, half_extents=(0.1, 0.1, 0.1), mass=1.0)
+        builder.set_pair_friction(ground, f"{name}/geometry", friction=friction, rolling_friction=0.01)
+    model = builder.finalize("float64")
+    assert sorted(pair.is_isotropic for pair in model.pair_frictions) == [False, True]
+    path = write_usd(tmp_path / "pairs.usda", model, poses_at(model, model.q0), fps=30)
+    again = sim.load(path, dtype="float64")
+    assert [pair.is_isotropic for pair in again.pair_frictions] == [pair.is_isotropic for pair in model.pair_frictions]
+    assert_same_models(model, again)

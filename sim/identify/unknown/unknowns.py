@@ -17,6 +17,7 @@ from sim.model.checks import names_in, require_type
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from sim.simulation.stepping.collision import may_touch
 from sim.torch.robot.learning import OF_SPRINGS
 
 OF_LINKS = ("mass", "com", "inertial")
@@ -180,7 +181,8 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
     ]
     if not found:
         owners = [owner for _, owners in kinds for owner in owners]
-        raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}")
+        ruled = ", or its pairs have their own" if quantity in OF_PAIRS and model.pair_frictions else ""
+        raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}{ruled}")
     if "*" not in pattern:  # a link and its geometry may share a name; the first is enough
         found = found[:1]
     blocks, seen = [], set(taken)
@@ -230,10 +232,13 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity not in OF_GEOMETRIES:
         return pairs
     shapes: dict[str, list[int]] = {}
+    unused = _with_own_pairs(model) if quantity in OF_PAIRS else set[int]()
     colliding = [
         (k, geometry)
         for k, geometry in enumerate(model.geometries)
-        if geometry.collides and (quantity != "friction_across" or geometry.friction_direction is not None)
+        if geometry.collides
+        and (quantity != "friction_across" or geometry.friction_direction is not None)
+        and k not in unused
     ]
     for k, geometry in colliding:
         shapes[geometry.name] = [k]
@@ -250,6 +255,20 @@ def _pairs(model: Model, parameter: str) -> dict[str, list[int]]:
     names = [(model.geometries[pair.a].name, model.geometries[pair.b].name) for pair in model.pair_frictions]
     return {
         f"{first} and {second}": [k] for k, (a, b) in enumerate(names) if used[k] for first, second in ((a, b), (b, a))
+    }
+
+
+def _with_own_pairs(model: Model) -> set[int]:
+    """Return the geometries whose own friction has no effect, since all their pairs have one of their own."""
+    if not model.pair_frictions:
+        return set()
+    stated = {(pair.a, pair.b) for pair in model.pair_frictions}
+    of_pairs = {k for pair in stated for k in pair}
+    colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
+    return {
+        k
+        for k in of_pairs
+        if all((min(k, j), max(k, j)) in stated for j in colliding if j != k and may_touch(model, k, j))
     }
 
 

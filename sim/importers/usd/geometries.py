@@ -18,7 +18,6 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.mujoco_contacts import state_pairs, surface_of
 from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
-from sim.model.builder.geometries import one_or_two
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name
 from sim.model.softness import Softness
@@ -80,11 +79,14 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
             along = values.reshape(-1, 3)
             across = kept(prim, "pair_friction_across", 2 * len(others))
             across = along[:, [0, 2]] if across is None else across.reshape(-1, 2)
-            for other, own, (slide, roll) in zip(others, along.tolist(), across.tolist(), strict=True):
+            alike = kept(prim, "pair_is_isotropic", len(others))
+            alike = (along[:, [0, 2]] == across).all(axis=1) if alike is None else alike != 0.0
+            rows = zip(others, along.tolist(), across.tolist(), alike.tolist(), strict=True)
+            for other, (slide, spin, roll), both, one in rows:
                 for pair in product(names[path], written.get(other, ())):
                     reader.builder.set_pair_friction(
-                        *pair, friction=one_or_two(own[0], slide), torsional_friction=own[1],
-                        rolling_friction=one_or_two(own[2], roll),
+                        *pair, friction=slide if one else (slide, both[0]), torsional_friction=spin,
+                        rolling_friction=roll if one else (roll, both[1]),
                     )  # fmt: skip
         others = kept_texts(prim, "pair_softness_with")
         values = kept(prim, "pair_softness", 8 * len(others))
