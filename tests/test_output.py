@@ -186,6 +186,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
         "sim/learn/evaluation.py", "sim/learn/policy_files.py",
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/files.py",
+        "sim/render/texture_files.py",
         "examples/payload.py", "examples/rl/carry.py", "examples/rl/walk.py", "bench/walking.py",
         "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",
         "sim/importers/usd/motion.py",

@@ -5,8 +5,9 @@ from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
 
 from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
-from sim.render.tessellation import Triangles, tessellate
-from sim.usd.materials import Materials, linear_color
+from sim.render.tessellation import Triangles, tessellate, textured
+from sim.usd.annotations import keep
+from sim.usd.materials import COORDINATES, Materials, linear_color
 from warp_kernels import types as codes
 
 GROUND_TILES = 40  # length of each side of the drawn part of a plane
@@ -52,9 +53,16 @@ def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: 
     if geometry.type == codes.PLANE:
         _add_ground(stage, path, geometry, materials)
         return
-    mesh = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
+    triangles = textured(geometry)
+    mesh = author_mesh(stage, path, triangles, geometry.rgba[:3])
     set_pose(mesh, geometry.placement)
-    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material)
+    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material, triangles.uv is not None)
+
+
+def keep_repeat(prim: Usd.Prim, geometry: Geometry) -> None:
+    """Store the repeats of a projected texture."""
+    if geometry.material.texture is not None and geometry.material.repeat is not None:
+        keep(prim, "texture_repeat", geometry.material.repeat)
 
 
 def author_mesh(
@@ -68,8 +76,18 @@ def author_mesh(
     mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(triangles.faces.astype(np.int32).ravel()))
     mesh.CreateNormalsAttr(Vt.Vec3fArray.FromNumpy(triangles.normals.reshape(-1, 3).astype(np.float32)))
     mesh.SetNormalsInterpolation(UsdGeom.Tokens.faceVarying)
+    if triangles.uv is not None:
+        _set_coordinates(mesh, triangles.uv)
     _finish_mesh(mesh, points, color)
     return mesh
+
+
+def _set_coordinates(mesh: UsdGeom.Mesh, uv: np.ndarray) -> None:
+    """Add texture coordinates [..., 2] at every corner of every face."""
+    coordinates = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
+        COORDINATES, Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying
+    )
+    coordinates.Set(Vt.Vec2fArray.FromNumpy(uv.reshape(-1, 2).astype(np.float32)))
 
 
 def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Prim:
@@ -113,7 +131,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
 
 
 def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: Materials) -> None:
-    """Add a square piece of a plane as tiles in two shades, so that motion over it is visible."""
+    """Add a square piece of a plane with its texture, or as tiles in two shades, so that motion over it is visible."""
     count = GROUND_TILES
     line = (np.arange(count + 1) - count / 2.0) * TILE
     x, y = np.meshgrid(line, line, indexing="ij")
@@ -129,7 +147,12 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
     mesh.SetNormalsInterpolation(UsdGeom.Tokens.constant)
     _finish_mesh(mesh, points, geometry.rgba[:3])
     set_pose(mesh, geometry.placement)
-    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material)
+    repeat = geometry.material.repeat if geometry.material.texture is not None else None
+    if repeat is not None:
+        _set_coordinates(mesh, 0.5 + points[faces][..., :2] * repeat)
+    materials.bind(mesh.GetPrim(), geometry.rgba, geometry.material, repeat is not None)
+    if repeat is not None:
+        return
     red, green, blue, alpha = geometry.rgba
     # Both shades are subsets: Blender ignores the material of the whole mesh if it has a subset.
     for name, odd, shade in (("light_tiles", 0, 1.0), ("dark_tiles", 1, DARK)):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdPhysics
@@ -10,12 +11,21 @@ from sim.errors import ModelError, USDWarning
 from sim.model.checks import require_type, some
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.tessellation import sphere
+from sim.render.texture_files import TextureFiles
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
 from sim.simulation.stepping.pair_friction import five_frictions
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.cameras import VIEW, add_cameras
 from sim.usd.drives import keep_further_actuators
-from sim.usd.geometries import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
+from sim.usd.geometries import (
+    add_collider,
+    add_visual,
+    author_mesh,
+    child_name,
+    identity_pose,
+    keep_repeat,
+    set_pose,
+)
 from sim.usd.layers import layer_errors
 from sim.usd.lights import add_lights
 from sim.usd.materials import Materials, linear_color
@@ -43,6 +53,7 @@ class StageWriter:
 
     Args:
         name: path of the file, which must not exist yet.
+        target: its final path; textures are in a folder beside it.
         model: the model.
         fps: frames per second; frame k is at time code k.
         num_worlds: number of worlds: one writes visuals and physics, several only visuals.
@@ -53,7 +64,7 @@ class StageWriter:
     """
 
     def __init__(
-        self, name: str, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
+        self, name: str, target: Path, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
         trails: Sequence[Trail] = (), camera: Camera | None = None, massless_bodies: bool = False,
     ):  # fmt: skip
         require_type("model", model, Model, "a sim.Model")
@@ -64,8 +75,9 @@ class StageWriter:
         self.frames = 0
         self._model, self._markers, self._camera = model, markers, camera
         self._outermost = Outermost(model.num_links)
-        _warn_of_textures(name, model)
-        materials = Materials(self.stage)
+        _warn_of_textures(model)
+        self.textures = TextureFiles(target)
+        materials = Materials(self.stage, self.textures)
         _add_static(self.stage, model, materials)
         self._joints: list[Sdf.Path] = []
         self._motions: list[tuple[int, InstanceMotion]] | list[tuple[int, XformMotion]]
@@ -97,14 +109,19 @@ class StageWriter:
         self.stage.SetEndTimeCode(float(self.frames - 1))
         poses = self._outermost.poses
         _add_camera(self.stage, self._camera or fit_camera(self._model, poses, markers=self._markers))
+        self.textures.write(Path(self.stage.GetRootLayer().realPath).parent)
         self.flush()
 
 
-def _warn_of_textures(name: str, model: Model) -> None:
-    """Issue a warning that names the geometries whose textures aren't written."""
-    shown = [g.name for g in model.geometries if g.visible and g.material.texture is not None]
-    if shown:
-        warnings.warn(f"not written: textures of geometries ({some(shown)})", USDWarning, stacklevel=4)
+def _warn_of_textures(model: Model) -> None:
+    """Issue a warning that names the geometries whose textures have no coordinates."""
+    shown = [g for g in model.geometries if g.visible and g.material.texture is not None and g.material.repeat is None]
+    bare = [g.name for g in shown if g.mesh is None or g.mesh.uv is None]
+    if bare:
+        warnings.warn(
+            f"not written: textures of geometries without texture coordinates or repeat ({some(bare)})", USDWarning,
+            stacklevel=4,
+        )  # fmt: skip
 
 
 def _new_stage(name: str, fps: float) -> Usd.Stage:
@@ -185,6 +202,7 @@ def _add_geometries(
         name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
         if geometry.visible:
             add_visual(stage, parent.AppendChild(name), geometry, materials)
+            keep_repeat(stage.GetPrimAtPath(parent.AppendChild(name)), geometry)
             # For readers: this prim draws a collider, or is a separate geometry.
             visual = stage.GetPrimAtPath(parent.AppendChild(name))
             keep_text(visual, "shows" if geometry.collides else "name", geometry.name)

@@ -85,8 +85,9 @@ def write_usd(
 
     def write(name: str) -> None:
         writer = StageWriter(
-            name, model, float(fps), checked.shape[1], markers, trails, camera, massless_bodies=massless_bodies
-        )
+            name, Path(path), model, float(fps), checked.shape[1], markers, trails, camera,
+            massless_bodies=massless_bodies,
+        )  # fmt: skip
         for frame in checked:
             writer.append(frame)
         writer.finish()
@@ -172,7 +173,7 @@ class UsdRecorder:
         name = self._folder.path / f"new{self._target.suffix.lower()}"
         try:
             with system_errors(self._target):
-                self._writer = StageWriter(str(name), model, float(fps), num_worlds, markers, (), camera)
+                self._writer = StageWriter(str(name), self._target, model, float(fps), num_worlds, markers, (), camera)
         except BaseException:
             self._folder.close()
             raise

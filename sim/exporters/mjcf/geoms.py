@@ -10,7 +10,7 @@ from sim.exporters.files import MeshFiles, number, numbers, scaled, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks import DEFAULT_MATERIAL, Texture
 from sim.model.model import Geometry, Model
 from warp_kernels import types as codes
 
@@ -26,6 +26,9 @@ SHAPES = {
     codes.CONVEX: ("mesh", 0),
     codes.MESH: ("mesh", 0),
 }
+# Roughness, metallic, texture and repeats per metre
+Coat = tuple[float, float, Texture | None, tuple[float, float] | None]
+PLAIN: Coat = (DEFAULT_MATERIAL.roughness, DEFAULT_MATERIAL.metallic, None, None)
 # minimum number of points of a mesh in MuJoCo
 FEWEST_POINTS = 4
 # MuJoCo shows groups below 3 by default.
@@ -45,9 +48,9 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         lose("meshes of fewer than four points", [name])
     hollow = [g.name for g in model.geometries if g.type == codes.MESH and g.collides]
     losses.changes_motion("triangle meshes, except as their convex hulls", hollow)
-    textured = [g.name for g in model.geometries if g.visible and g.material.texture is not None]
-    losses.leaves_out("textures", textured)
-    materials: dict[tuple[float, float], str] = {}
+    bare = [g.name for g in model.geometries if g.visible and g.material.texture is not None and not is_textured(g)]
+    losses.leaves_out("textures without texture coordinates or repeat", bare)
+    materials: dict[Coat, str] = {}
     for index, geometry in enumerate(model.geometries):
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue
@@ -67,8 +70,8 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
             quat=wxyz(geometry.placement[3:]), rgba=numbers(geometry.rgba),
             group=SHOWN if geometry.visible else HIDDEN,
         )  # fmt: skip
-        if geometry.visible and reflection(geometry.material) != reflection(DEFAULT_MATERIAL):
-            geom.set("material", materials.setdefault(reflection(geometry.material), f"material_{len(materials)}"))
+        if geometry.visible and (coat := coat_of(geometry, meshes is not None)) != PLAIN:
+            geom.set("material", materials.setdefault(coat, f"material_{len(materials)}"))
         if geometry.type == codes.PLANE:
             geom.set("size", "0 0 1")
         elif count:
@@ -86,16 +89,40 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         else:
             geom.set("contype", "0")
             geom.set("conaffinity", "0")
-    for (roughness, metallic), name in materials.items():
+    _add_materials(asset, materials, meshes)
+
+
+def is_textured(geometry: Geometry) -> bool:
+    """Return whether a geometry shows a texture: at its coordinates, or projected."""
+    material, mesh = geometry.material, geometry.mesh
+    return material.texture is not None and (material.repeat is not None or (mesh is not None and mesh.uv is not None))
+
+
+def coat_of(geometry: Geometry, with_textures: bool) -> Coat:
+    """Return roughness and metallic of a material, its texture and the texture's repeats."""
+    material, mesh = geometry.material, geometry.mesh
+    if not (with_textures and is_textured(geometry)):
+        return material.roughness, material.metallic, None, None
+    repeat = material.repeat if mesh is None or mesh.uv is None else None
+    return material.roughness, material.metallic, material.texture, repeat
+
+
+def _add_materials(asset: ET.Element, materials: dict[Coat, str], meshes: MeshFiles | None) -> None:
+    """Add the materials, and their textures. MuJoCo's uniform repeats are per two metres."""
+    textures: dict[Texture, str] = {}
+    for (roughness, metallic, texture, repeat), name in materials.items():
         # The colour that geoms have if they state none, so that a material never changes it
-        ET.SubElement(
+        material = ET.SubElement(
             asset, "material", name=name, rgba="0.5 0.5 0.5 1", roughness=number(roughness), metallic=number(metallic)
         )
-
-
-def reflection(material: Material) -> tuple[float, float]:
-    """Return roughness and metallic of a material."""
-    return material.roughness, material.metallic
+        if texture is not None and meshes is not None:
+            if texture not in textures:
+                textures[texture] = f"texture_{len(textures)}"
+                ET.SubElement(asset, "texture", type="2d", name=textures[texture], file=meshes.textures.add(texture))
+            material.set("texture", textures[texture])
+            if repeat is not None:
+                material.set("texuniform", "true")
+                material.set("texrepeat", numbers([2.0 * repeat[0], 2.0 * repeat[1]]))
 
 
 def _set_softness(geom: ET.Element, geometry: Geometry) -> None:

@@ -90,6 +90,8 @@ class ShapeWriter:
         for geometry in shapes:
             if geometry.visible:
                 visual = self._add_shape(element, "visual", geometry)
+                if has_look(geometry):  # in the file of its mesh
+                    continue
                 material = ET.SubElement(visual, "material", name=self._colour(geometry))
                 ET.SubElement(material, "color", rgba=numbers(geometry.rgba))
         for geometry in shapes:
@@ -109,11 +111,17 @@ class ShapeWriter:
             kind = GEOMETRY_TYPE_NAMES[geometry.type]
             ET.SubElement(shape, kind, radius=number(size[0]), length=number(2.0 * size[1]))
         else:
-            ET.SubElement(shape, "mesh", filename=self._meshes.add(geometry, _mesh(geometry)))
+            ET.SubElement(shape, "mesh", filename=self._meshes.add(geometry, _mesh(geometry), has_look(geometry)))
         return element
 
     def _colour(self, geometry: Geometry) -> str:
         return self._colours.setdefault(geometry.rgba, f"colour_{len(self._colours)}")
+
+
+def has_look(geometry: Geometry) -> bool:
+    """Return whether the mesh file of a geometry has its texture."""
+    textured = geometry.visible and geometry.material.texture is not None
+    return textured and geometry.mesh is not None and geometry.mesh.uv is not None
 
 
 def _mesh(geometry: Geometry) -> Mesh:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
+from sim.exporters.urdf.elements import has_look
 from sim.model.checks import some
 from sim.model.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
@@ -95,8 +96,13 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
     shown = [geometry for geometry in model.geometries if geometry.visible]
-    losses.leaves_out("textures", [g.name for g in shown if g.material.texture is not None])
-    reflecting = [g.name for g in shown if replace(g.material, texture=None, repeat=None) != DEFAULT_MATERIAL]
+    bare = [g.name for g in shown if g.material.texture is not None and not has_look(g)]
+    losses.leaves_out("textures other than of meshes with texture coordinates", bare)
+    meshes = [g for g in shown if has_look(g)]
+    losses.leaves_out("opacity of meshes with textures", [g.name for g in meshes if g.rgba[3] != 1.0])
+    losses.leaves_out("metallic of meshes with textures", [g.name for g in meshes if g.material.metallic > 0.0])
+    plain = [g for g in shown if not has_look(g)]
+    reflecting = [g.name for g in plain if replace(g.material, texture=None, repeat=None) != DEFAULT_MATERIAL]
     losses.leaves_out("roughness and metallic of materials", reflecting)
     losses.leaves_out("cameras", [camera.name for camera in model.cameras])
     losses.leaves_out("lights", [light.name for light in model.lights])

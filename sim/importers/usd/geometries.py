@@ -12,7 +12,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 from sim.errors import ImportFileError
 from sim.importers.usd.filters import Filters
-from sim.importers.usd.looks import look_of
+from sim.importers.usd.looks import coated, look_of, moved_coordinates
 from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.mujoco_contacts import state_pairs, surface_of
@@ -20,6 +20,7 @@ from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name
+from sim.model.looks import Material
 from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes
@@ -53,11 +54,14 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
         options["surface"] = reader.add(found.primPath, replace, options["surface"], **_direction(prim))
         look = look_of(reader.scene, shown_by or prim)
+        coat = coated(look.material, shown_by or prim)
         names[found.primPath] = []
         for number, shape in enumerate(shapes):
+            if shown:
+                shape = _with_coordinates(reader.scene, shape, shown_by or prim, coat, look.coordinates)
             motion = surface_motion(reader.scene, prim, shape)
             surface = reader.add(found.primPath, replace, options["surface"], **motion)
-            own = options | {"surface": surface, "visible": shown, "rgba": look.rgba, "material": look.material}
+            own = options | {"surface": surface, "visible": shown, "rgba": look.rgba, "material": coat}
             names[found.primPath].append(_geometry(reader, prim, shape, number, **own))
     for first, second in filters.colliders:
         for pair in product(names.get(first, ()), names.get(second, ())):
@@ -66,6 +70,20 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
     state_pairs(reader.scene, reader.builder, names, frictions)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
         _picture(reader, prim, prim)
+
+
+def _with_coordinates(scene: Scene, shape: Shape, prim: Usd.Prim, material: Material, coordinates: str) -> Shape:
+    """Return the shape of a collider with the texture coordinates of the prim that shows it.
+
+    Note a texture that can't be shown for lack of coordinates.
+    """
+    if material.texture is None or material.repeat is not None:
+        return shape
+    found = mesh_of(scene, prim, coordinates) if coordinates and shape.mesh is not None else None
+    if found is not None and shape.mesh is not None and (uv := moved_coordinates(found[0], shape.mesh)) is not None:
+        return replace(shape, mesh=replace(shape.mesh, uv=uv))
+    scene.notes.append(f"not shown: the texture of '{prim.GetPath()}', whose shape has no texture coordinates")
+    return shape
 
 
 def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
@@ -130,7 +148,9 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
         if picture is not None:
             picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
             picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
-            _geometry(reader, prim, picture, 0, collides=False, rgba=look.rgba, material=look.material)
+            _geometry(
+                reader, prim, picture, 0, collides=False, rgba=look.rgba, material=coated(look.material, coloured)
+            )
     except ImportFileError as error:
         reader.scene.notes.append(f"not drawn: {str(error).removeprefix(f'{reader.scene.path}: ')}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdShade
 from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
 from sim.importers.usd.stage import Scene
 from sim.model.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
+from sim.model.model import Mesh
+from sim.usd.annotations import kept
 
 Colour = tuple[float, float, float, float]
 GREY = (0.7, 0.7, 0.7, 1.0)
@@ -157,6 +159,36 @@ def _coordinates(image: UsdShade.Shader) -> str:
     reader = _source(image.GetInput("st"))
     name = reader.GetInput("varname") if reader else None
     return str((name.Get() if name else None) or "st")
+
+
+def coated(material: Material, prim: Usd.Prim) -> Material:
+    """Return a material with the repeats of its projected texture that were stored with a prim."""
+    repeat = kept(prim, "texture_repeat", 2)
+    if material.texture is None or repeat is None:
+        return material
+    x, y = repeat.tolist()
+    return replace(material, repeat=(x, y))
+
+
+def moved_coordinates(source: Mesh, target: Mesh) -> np.ndarray | None:
+    """Return the texture coordinates of a mesh at the corners of another one of the same triangles [nf, 3, 2]; None for
+    other triangles.
+    """
+    if source.uv is None:
+        return None
+    digits = 6 - int(np.floor(np.log10(max(float(np.abs(source.vertices).max()), 1e-12))))
+    known: dict[frozenset[tuple[float, ...]], dict[tuple[float, ...], np.ndarray]] = {}
+    for corners, uv in zip(np.round(source.vertices, digits)[source.faces], source.uv, strict=True):
+        points = [tuple((corner + 0.0).tolist()) for corner in corners]
+        known[frozenset(points)] = dict(zip(points, uv, strict=True))
+    moved = np.empty((len(target.faces), 3, 2))
+    for row, corners in zip(moved, np.round(target.vertices, digits)[target.faces], strict=True):
+        points = [tuple((corner + 0.0).tolist()) for corner in corners]
+        found = known.get(frozenset(points))
+        if found is None:
+            return None
+        row[:] = [found[point] for point in points]
+    return moved
 
 
 def corner_uv(prim: Usd.Prim, name: str, corners: np.ndarray) -> np.ndarray | None:

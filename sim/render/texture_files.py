@@ -1,0 +1,67 @@
+"""Textures of a written file, as .png images in a folder beside it."""
+
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.looks import Texture
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+class TextureFiles:
+    """The textures of a file, each once.
+
+    Args:
+        target: the file.
+        folder: name of a folder beside it. Default: such as ``ant_usda_textures`` for ant.usda.
+    """
+
+    def __init__(self, target: Path, folder: str = ""):
+        self.folder = folder or f"{target.stem}_{target.suffix[1:].lower()}_textures"
+        self._target = target
+        self._files: dict[Texture, str] = {}
+
+    def add(self, texture: Texture) -> str:
+        """Add a texture; return the path of its image relative to the file."""
+        if texture not in self._files:
+            base = re.sub(r"[^a-z0-9_-]", "_", Path(texture.name).stem.lower()) or "texture"
+            name, number, taken = base, 1, set(self._files.values())
+            while f"{self.folder}/{name}.png" in taken:
+                number += 1
+                name = f"{base}_{number}"
+            self._files[texture] = f"{self.folder}/{name}.png"
+        return self._files[texture]
+
+    def write(self, hidden: Path) -> None:
+        """Write the images, each first in a hidden folder beside the file.
+
+        Raises:
+            ModelError: if a file has the name of the folder.
+            OSError: if an image can't be written.
+        """
+        folder = self._target.parent / self.folder
+        if self._files and folder.exists() and not folder.is_dir():
+            raise ModelError(
+                f"{self._target}: its textures need the folder {folder}, but a file has that name; rename or remove it"
+            )
+        for texture, path in self._files.items():
+            new = hidden / "texture.png"
+            new.write_bytes(png_of(texture.pixels))
+            folder.mkdir(exist_ok=True)
+            new.replace(self._target.parent / path)
+
+
+def png_of(pixels: np.ndarray) -> bytes:
+    """Return the .png file of an image, uint8 [height, width, 3]."""
+    height, width = pixels.shape[:2]
+    rows = np.concatenate([np.zeros((height, 1), dtype=np.uint8), pixels.reshape(height, -1)], axis=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
+    return SIGNATURE + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
