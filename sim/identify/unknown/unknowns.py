@@ -263,11 +263,11 @@ def _with_own_pairs(model: Model) -> set[int]:
     if not model.pair_frictions:
         return set()
     stated = {(pair.a, pair.b) for pair in model.pair_frictions}
-    of_pairs = {k for pair in stated for k in pair}
+    members = {k for pair in stated for k in pair}
     colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
     return {
         k
-        for k in of_pairs
+        for k in members
         if all((min(k, j), max(k, j)) in stated for j in colliding if j != k and may_touch(model, k, j))
     }
 

@@ -97,10 +97,10 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
             along = values.reshape(-1, 3)
             across = kept(prim, "pair_friction_across", 2 * len(others))
             across = along[:, [0, 2]] if across is None else across.reshape(-1, 2)
-            alike = kept(prim, "pair_is_isotropic", len(others))
-            alike = (along[:, [0, 2]] == across).all(axis=1) if alike is None else alike != 0.0
-            rows = zip(others, along.tolist(), across.tolist(), alike.tolist(), strict=True)
-            for other, (slide, spin, roll), both, one in rows:
+            equal = kept(prim, "pair_is_isotropic", len(others))
+            equal = (along[:, [0, 2]] == across).all(axis=1) if equal is None else equal != 0.0
+            found = zip(others, along.tolist(), across.tolist(), equal.tolist(), strict=True)
+            for other, (slide, spin, roll), both, one in found:
                 for pair in product(names[path], written.get(other, ())):
                     reader.builder.set_pair_friction(
                         *pair, friction=slide if one else (slide, both[0]), torsional_friction=spin,
