@@ -32,7 +32,7 @@ class TextureSet:
 
     def arrays(self, kernels: SimpleNamespace) -> Any:
         """Return the struct of the kernels, on the current device."""
-        pyramids = [_levels(texture.pixels) for texture in self._index]
+        pyramids = [levels_of(texture.pixels) for texture in self._index]
         levels = [level for pyramid in pyramids for level in pyramid]
         counts = [len(pyramid) for pyramid in pyramids]
         starts = np.cumsum([0, *(level.shape[0] * level.shape[1] for level in levels)])[:-1]
@@ -48,7 +48,7 @@ class TextureSet:
         return found
 
 
-def _levels(pixels: np.ndarray) -> list[np.ndarray]:
+def levels_of(pixels: np.ndarray) -> list[np.ndarray]:
     """Return an image, and the means of its light over squares of 2, 4, 8, ... texels, down to a single one."""
     levels = [pixels]
     while max(levels[-1].shape[:2]) > 1:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim.model.looks import DEFAULT_MATERIAL
 from sim.model.model import Geometry, Model
 from sim.render.tendons import COLOR, RADIUS, num_tendon_pieces, tendon_pieces
-from sim.render.tessellation import Triangles, tessellate
+from sim.render.tessellation import Triangles, textured, with_normals
 from sim.render.view import instance_poses
+from sim.viewer.glb import glb_of
 
 if TYPE_CHECKING:
     from viser import SceneApi, SceneNodeDragEvent
@@ -41,26 +44,35 @@ class Shapes:
         self._geometries, self._offsets = list(geometries), offsets
         self._folder = scene.add_frame(folder, show_axes=False)
         self._nodes: list[Any] = []
+        self._coats: dict[int, Any] = {}  # nodes with a material, by geometry; their opacity can't change
+        upright = np.tile([1.0, 0.0, 0.0, 0.0], (len(offsets), 1))
         for number, geometry in enumerate(self._geometries):
-            vertices, faces = split_creases(tessellate(geometry))
-            color = geometry.rgba if rgba is None else rgba
+            triangles, color = textured(geometry), geometry.rgba if rgba is None else rgba
+            vertices, faces = split_creases(triangles)
+            name = f"{folder}/{number}_{geometry.name.replace('/', '_')}"
+            coated = rgba is None and geometry.material != DEFAULT_MATERIAL
             self._nodes.append(
                 scene.add_batched_meshes_simple(
-                    f"{folder}/{number}_{geometry.name.replace('/', '_')}",
+                    name,
                     vertices,
                     faces,
-                    batched_positions=offsets,
-                    batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(offsets), 1)),
+                    upright,
+                    offsets,
                     batched_colors=byte_color(color),
                     opacity=see_through(color[3]),
                     side="double",  # meshes from files aren't always closed
                     lod="off",
+                    visible=not coated,
                 )
             )
+            if coated:
+                data = glb_of(triangles, geometry.rgba, geometry.material)
+                self._coats[number] = scene.add_batched_glb(f"{name}_coat", data, upright, offsets, lod="off")
 
     def on_drag(self, dragged: Callable[[int, SceneNodeDragEvent[Any]], None]) -> None:
         """Call a function when a shape of a link is dragged with Ctrl or Cmd, with the link's index and the event."""
-        for node, geometry in zip(self._nodes, self._geometries, strict=True):
+        every = [*enumerate(self._nodes), *self._coats.items()]
+        for node, geometry in ((node, self._geometries[number]) for number, node in every):
             if geometry.link < 0:
                 continue
 
@@ -73,12 +85,17 @@ class Shapes:
     def update(self, link_poses: np.ndarray) -> None:
         """Move the shapes to link poses [num_worlds, num_links, 7], each in the frame of its world."""
         poses = instance_poses(self._geometries, link_poses, self._offsets)
-        for node, of_worlds in zip(self._nodes, poses.swapaxes(0, 1), strict=True):
-            node.batched_positions = of_worlds[:, :3]
-            node.batched_wxyzs = to_wxyz(of_worlds[:, 3:])
+        for number, of_worlds in enumerate(poses.swapaxes(0, 1)):
+            for node in (self._nodes[number], self._coats.get(number)):
+                if node is not None:
+                    node.batched_positions = of_worlds[:, :3]
+                    node.batched_wxyzs = to_wxyz(of_worlds[:, 3:])
 
     def fade(self, opacity: float) -> None:
-        """Multiply the opacity of all shapes by ``opacity``."""
+        """Multiply the opacity of all shapes by ``opacity``; materials are shown at full opacity only."""
+        for number, coat in self._coats.items():
+            coat.visible = opacity >= 1.0
+            self._nodes[number].visible = opacity < 1.0
         for node, geometry in zip(self._nodes, self._geometries, strict=True):
             node.opacity = see_through(opacity * geometry.rgba[3])
 
@@ -88,7 +105,19 @@ class Shapes:
 
 
 def add_plane(scene: SceneApi, name: str, plane: Geometry, unit: float, size: float) -> None:
-    """Draw a plane fixed to the world, with grid lines, in a scene with a unit of length [m] and a size [m]."""
+    """Draw a plane fixed to the world, with grid lines, in a scene with a unit of length [m] and a size [m].
+
+    One with a texture is a square that shows it.
+    """
+    if plane.material.texture is not None and plane.material.repeat is not None:
+        half = max(GROUND * unit, 20.0 * size)
+        corners = half * np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]])
+        square = with_normals(corners, np.array([[0, 1, 2], [0, 2, 3]]))
+        square = replace(square, uv=0.5 + corners[square.faces][..., :2] * plane.material.repeat)
+        wxyz = to_wxyz(plane.placement[3:])
+        data = glb_of(square, plane.rgba, plane.material)
+        scene.add_glb(name, data, position=plane.placement[:3], wxyz=wxyz, cast_shadow=False)
+        return
     color = np.array(byte_color(plane.rgba))
     scene.add_grid(
         name,

@@ -242,3 +242,20 @@ def test_a_tendon_a_sensor_and_a_search(browser):
         page.choose("Curves", "Cost over iterations")
         page.wait(lambda: page.shows("//*[contains(@class, 'uplot')]//canvas"))
         page.wait(lambda: page.found("//*[contains(text(), 'cost') and contains(text(), ': ')]"))
+
+
+@pytest.mark.slow
+def test_a_texture_and_a_colour(browser):
+    """The image lies on the side that faces up as the ray tracer has it, times the colour of the geometry."""
+    halves = np.full((2, 64, 3), 255, dtype=np.uint8)
+    halves[:, :32], halves[:, 32:] = (255, 40, 40), (40, 40, 255)  # red where x < 0, blue where x > 0
+    scene = sim.ModelBuilder()
+    scene.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    scene.add_joint("hinge", "revolute", child="arm", axis=(0.0, 0.0, 1.0), limits=sim.Limits(-3.0, 3.0))
+    image = sim.Material(0.9, texture=sim.Texture(halves), repeat=(1.0, 1.0))
+    scene.add_geometry("arm", "box", size=(0.5, 0.5, 0.5), rgba=(1.0, 1.0, 1.0, 1.0), material=image)
+    with Viewer(scene.finalize(), 1, port=0) as viewer:
+        page = Page(browser, viewer)
+        page.wait(lambda: page.sees((-0.25, 0.0, 0.5), 0) and page.sees((0.25, 0.0, 0.5), 2))
+        page.type("hinge [rad]", 3.0)
+        page.wait(lambda: page.sees((-0.25, 0.0, 0.5), 2) and page.sees((0.25, 0.0, 0.5), 0))

@@ -111,8 +111,8 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
         if others and values is not None:
             gaps = kept(prim, "pair_gap", len(others))
             gaps = np.zeros(len(others)) if gaps is None else gaps
-            rows = zip(others, values.reshape(-1, 8).tolist(), gaps.tolist(), strict=True)
-            for other, (time, ratio, *solimp, margin), gap in rows:
+            soft = zip(others, values.reshape(-1, 8).tolist(), gaps.tolist(), strict=True)
+            for other, (time, ratio, *solimp, margin), gap in soft:
                 for pair in product(names[path], written.get(other, ())):
                     softness = Softness((time, ratio), tuple(solimp))
                     reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin, contact_gap=gap)
