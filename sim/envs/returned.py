@@ -198,14 +198,25 @@ def groups_of(task: Task, seen: object) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape[1:]) for name, value in seen.items()}
 
 
+def images_of(seen: torch.Tensor | Mapping[str, torch.Tensor]) -> frozenset[str]:
+    """Return the names of the groups of observations that are images: of uint8, and not a policy's numbers."""
+    named = seen if isinstance(seen, Mapping) else {}
+    return frozenset(name for name, value in named.items() if name != POLICY and value.dtype == torch.uint8)
+
+
 def observations_of(
-    task: Task, seen: torch.Tensor | Mapping[str, torch.Tensor], count: int, groups: Mapping[str, tuple[int, ...]]
+    task: Task,
+    seen: torch.Tensor | Mapping[str, torch.Tensor],
+    count: int,
+    groups: Mapping[str, tuple[int, ...]],
+    images: frozenset[str],
 ) -> dict[str, torch.Tensor]:
-    """Return groups of observations of environments in the task's dtype, each of its shape."""
+    """Return groups of observations of environments, each of its shape, in the task's dtype; images stay uint8."""
     said, dtype = said_of(task, "observe"), TORCH_DTYPES[task.dtype]
     named = seen if isinstance(seen, Mapping) else {POLICY: seen}
     if named.keys() != groups.keys():
         raise ModelError(f"{said} has the groups {sorted(named)}, before {sorted(groups)}; always return the same ones")
     for name, value in named.items():
-        require_tensor(f"{said} for '{name}'" if named is seen else said, value, (count, *groups[name]))
-    return {name: value.to(dtype) for name, value in named.items()}
+        kind = torch.uint8 if name in images else None
+        require_tensor(f"{said} for '{name}'" if named is seen else said, value, (count, *groups[name]), kind)
+    return {name: value if name in images else value.to(dtype) for name, value in named.items()}

@@ -125,8 +125,9 @@ class Task(ABC):
     def observe(self, state: TaskState) -> TensorOrNamed:
         """Return a policy's observations [n, num_observations], or groups of observations [n, ...] by name.
 
-        Of groups, "policy" is what a policy sees and "critic", if there is one, what a critic sees. Noise is drawn from
-        ``state.generator``.
+        Of groups, "policy" is what a policy sees and "critic", if there is one, what a critic sees. Other groups of
+        uint8, such as the pictures of :class:`sim.torch.Cameras`, stay so; all else gets the task's dtype. Noise is
+        drawn from ``state.generator``.
         """
 
     @abstractmethod

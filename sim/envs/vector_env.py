@@ -127,7 +127,7 @@ class VectorEnv:
             )
         self._readings = Readings(task, self.simulator) if task.sensors else None
         seen = self._trial()
-        self.observation_groups = returned.groups_of(task, seen)
+        self.observation_groups, self._images = returned.groups_of(task, seen), returned.images_of(seen)
         self.num_observations = math.prod(self.observation_groups[returned.POLICY])
         self._has_groups = isinstance(seen, Mapping)
         self._state: TaskState | None = None
@@ -173,10 +173,16 @@ class VectorEnv:
         return self.observation_space_of(self.task.dtype)
 
     def observation_space_of(self, dtype: str) -> "gymnasium.spaces.Box | gymnasium.spaces.Dict":
-        """Return :attr:`single_observation_space` of a dtype: a box, or a dictionary of boxes for groups."""
-        spaces = _gymnasium_spaces("single_observation_space")
+        """Return :attr:`single_observation_space` of a dtype: a box, or a dictionary of boxes for groups.
+
+        Groups of uint8, such as the pictures of cameras, are boxes of bytes for any dtype.
+        """
+        spaces, kind = _gymnasium_spaces("single_observation_space"), np.dtype(dtype)
         boxes = {
-            name: spaces.Box(-np.inf, np.inf, shape, np.dtype(dtype)) for name, shape in self.observation_groups.items()
+            name: spaces.Box(0, 255, shape, np.uint8)
+            if name in self._images
+            else spaces.Box(-np.inf, np.inf, shape, kind)
+            for name, shape in self.observation_groups.items()
         }
         return spaces.Dict(boxes) if self._has_groups else boxes[returned.POLICY]
 
@@ -476,7 +482,7 @@ class VectorEnv:
     def _observe(self) -> dict[str, torch.Tensor]:
         """Return the groups of observations of the present state."""
         seen = self.task.observe(self.state)
-        return returned.observations_of(self.task, seen, self.num_envs, self.observation_groups)
+        return returned.observations_of(self.task, seen, self.num_envs, self.observation_groups, self._images)
 
     def _handed(self, seen: Mapping[str, torch.Tensor]) -> TensorOrNamed:
         """Return observations as the caller gets them: copies, since the state or final_obs may be the same tensors."""

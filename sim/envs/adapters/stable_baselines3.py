@@ -124,6 +124,7 @@ class StableBaselines3VecEnv(VecEnv):
 
 
 def _float32(tensor: torch.Tensor | dict[str, torch.Tensor]) -> Any:
+    """Copy a tensor, or those of a dictionary, to NumPy in single precision; bytes of images stay so."""
     if isinstance(tensor, dict):
         return {name: _float32(value) for name, value in tensor.items()}
-    return np.array(tensor.detach().cpu().numpy(), dtype=np.float32)
+    return np.array(tensor.detach().cpu().numpy(), dtype=np.uint8 if tensor.dtype == torch.uint8 else np.float32)
