@@ -413,6 +413,8 @@ FIGURES = [
     Figures("docs/speed.md", "steps", "step_cpu.json", speed_page.steps),
     Figures("docs/speed.md", "layer", "layer_cpu.json", speed_page.layer),
     Figures("docs/speed.md", "worlds", "worlds_cpu.json", speed_page.worlds),
+    Figures("docs/speed.md", "cameras", "cameras_cpu.json", speed_page.cameras),
+    Figures("docs/cameras.md", "cameras", "cameras_cpu.json", speed_page.cameras),
     Figures("docs/speed.md", "traffic", "traffic.json", speed_page.traffic),
     Figures("docs/speed.md", "on_gpu", "step_cuda.json", speed_page.on_gpu),
     Figures("docs/robot.md", "speed", "robot_cpu.json", robot_page.speed),

@@ -91,6 +91,27 @@ def _machine(record: dict[str, Any]) -> str:
     return f"Measured on {date} on one core\nof {processor}, in processor time; load average {load} beforehand."
 
 
+def cameras(records: Sequence[dict[str, Any]]) -> str:
+    """Return pictures per second of cameras for learning, compared with MuJoCo's renderer."""
+    lines = [
+        "| scene | geometries | pictures/s of one core | MuJoCo | speedup | MuJoCo without shadows | speedup |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for record in records:
+        ours, with_shadows, without = (
+            record[name] for name in ("frames_per_second", "mujoco", "mujoco_without_shadows")
+        )
+        peer = "- | - | - | -"
+        if with_shadows is not None:
+            peer = f"{with_shadows:,.0f} | {ours / with_shadows:.0f} | {without:,.0f} | {ours / without:.1f}"
+        lines.append(f"| {record['scene']} | {record['geometries']} | {ours:,.0f} | {peer} |")
+    first = records[0]
+    drawn = f"{first['worlds']} worlds at a time."
+    if first["renderer"] is not None:
+        drawn += f" MuJoCo draws by {first['renderer']}."
+    return "\n".join([*lines, "", drawn, _machine(first)])
+
+
 def dynamics(records: Sequence[dict[str, Any]]) -> str:
     """Return times of forward dynamics, compared with Pinocchio's."""
     found = {record["dtype"]: record for record in records if record["case"] == "quadruped forward dynamics"}

@@ -190,8 +190,8 @@ def test_every_file_is_written_beside_its_place():
         "examples/payload.py", "examples/rl/carry.py", "examples/rl/walk.py", "bench/walking.py",
         "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",
         "sim/importers/usd/motion.py",
-        "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
-        "bench/tables/__main__.py", "bench/beside_mujoco/differences.py",
+        "bench/cameras.py", "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py",
+        "bench/resident.py", "bench/robot.py", "bench/tables/__main__.py", "bench/beside_mujoco/differences.py",
     }  # fmt: skip
     signs = (".write_text(", ".write_bytes(", '"w")', '"wb")', "tempfile")
     found = {

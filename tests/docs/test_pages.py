@@ -118,6 +118,15 @@ def test_rays(monkeypatch, tmp_path) -> None:
     assert gradient[:, 2].tolist() == pytest.approx([-1 / 64] * 64, rel=1e-4)
 
 
+def test_cameras(monkeypatch, tmp_path) -> None:
+    names = run("cameras.md", tmp_path, monkeypatch)
+    assert names["picture"].shape == (256, 384, 3)
+    assert (tmp_path / "worlds.png").stat().st_size > 10_000
+    assert names["images"].geometry.unique().numel() > 10
+    assert names["observation"]["pixels"].shape == (16, 32, 48, 3)
+    names["env"].step(torch.ones(16, 1))
+
+
 def test_terrain(monkeypatch, tmp_path) -> None:
     names = run("terrain.md", tmp_path, monkeypatch)
     above = names["q"][:, 2] - names["ground"].height(names["q"][:, :2])
