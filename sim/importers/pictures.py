@@ -3,6 +3,7 @@
 import io
 import os
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,28 @@ FORMATS = ("PNG", "JPEG", "BMP", "TGA", "TIFF", "WEBP", "GIF")
 MOST_BYTES = 2**28  # of a file
 
 
+MOST_OF_A_FILE = 2 * MOST_TEXELS  # texels of all images of a file
+
+
 class NoPictureError(Exception):
     """An image that can't be used as a texture; the message says why, to follow the name of the texture."""
 
 
-def read_texture(source: Path | bytes, name: str) -> Texture:
+@dataclass
+class Budget:
+    """Texels that the images of a file may still have in all: a small file can name many huge ones."""
+
+    left: int = MOST_OF_A_FILE
+
+    def take(self, image: Any) -> None:
+        """Count the texels of an image of Pillow. Raise NoPictureError if there are too many."""
+        width, height = image.size
+        if width * height > self.left:
+            raise NoPictureError(f"is too much: at most {MOST_OF_A_FILE} pixels of a file are read")
+        self.left -= width * height
+
+
+def read_texture(source: Path | bytes, name: str, budget: Budget | None = None) -> Texture:
     """Return the texture in an image file or its contents.
 
     Raises:
@@ -32,7 +50,7 @@ def read_texture(source: Path | bytes, name: str) -> Texture:
             raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
         source = source.read_bytes()
     with _opened(source) as image:
-        return texture_of(image, name)
+        return texture_of(image, name, budget)
 
 
 def check_picture(data: bytes) -> None:
@@ -62,7 +80,7 @@ def _check_size(image: Any) -> None:
         raise NoPictureError(f"has {width} x {height} pixels; at most {MOST_TEXELS} are supported")
 
 
-def texture_of(image: Any, name: str) -> Texture:
+def texture_of(image: Any, name: str, budget: Budget | None = None) -> Texture:
     """Return the texture of an image of Pillow, decoded here.
 
     Raises:
@@ -71,6 +89,8 @@ def texture_of(image: Any, name: str) -> Texture:
     if image.format is not None and image.format not in FORMATS:
         raise NoPictureError(f"has the format {image.format}; supported are {', '.join(FORMATS)}")
     _check_size(image)
+    if budget is not None:
+        budget.take(image)
     try:
         if image.mode.startswith("I;16"):
             return Texture(np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2), name)

@@ -118,3 +118,24 @@ def test_what_is_left_out_is_named(tmp_path, texture, material, said):
         warnings.simplefilter("always")
         sim.load(tmp_path / "a.xml")
     assert any(said in str(warning.message) for warning in caught)
+
+
+def test_textures_of_attached_models(path):
+    """They are in the folder of the attached file, under its own texturedir."""
+    (path.parent / "robots" / "looks").mkdir(parents=True)
+    Image.new("RGB", (2, 2), (255, 0, 0)).save(path.parent / "robots" / "looks" / "red.png")
+    (path.parent / "robots" / "child.xml").write_text(
+        '<mujoco><compiler texturedir="looks"/><asset><texture name="t" type="2d" file="red.png"/>'
+        '<material name="m" texture="t"/></asset><worldbody><body name="b"><geom name="g" size="0.1" material="m"/>'
+        "</body></worldbody></mujoco>"
+    )
+    path.write_text(
+        '<mujoco><asset><model name="c" file="robots/child.xml"/></asset><worldbody><frame>'
+        '<attach model="c" body="b" prefix="x"/></frame></worldbody></mujoco>'
+    )
+    theirs = mujoco.MjModel.from_xml_path(str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sim.load(path)
+    (geometry,) = (each for each in model.geometries if each.name == "xg")
+    assert_array_equal(geometry.material.texture.pixels.reshape(-1), theirs.tex_data)

@@ -10,6 +10,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, UsdUtils
 
 import sim
 from sim.importers.model_file import model_from_bytes, model_to_bytes
+from sim.importers.pictures import Budget
 from sim.render.view import linear_light
 
 PIXELS = np.random.default_rng(5).integers(0, 255, (6, 4, 3), dtype=np.uint8)
@@ -156,3 +157,70 @@ def test_assets_with_images_of_one_name(tmp_path):
     whole.GetRootLayer().Save()
     pictures = [each.material.texture for each in sim.load(tmp_path / "both.usda").geometries]
     assert [tuple(each.pixels[0, 0]) for each in pictures] == list(colours.values())
+
+
+def shader_of(stage, name):
+    return UsdShade.Shader(stage.GetPrimAtPath(f"/Looks/skin/{name}"))
+
+
+def test_transforms_of_coordinates_and_connected_names(path):
+    """UsdTransform2d: scale, then rotation, then translation; name and file may be inputs of the material."""
+    stage = write_scene(path)
+    material = UsdShade.Material(stage.GetPrimAtPath("/Looks/skin"))
+    for owner, name, kind, value in (("r", "varname", Sdf.ValueTypeNames.String, "map"),
+                                     ("i", "file", Sdf.ValueTypeNames.Asset, "skin.png")):  # fmt: skip
+        above = material.CreateInput(name, kind)
+        above.Set(value)
+        shader_of(stage, owner).GetInput(name).ConnectToSource(above)
+    turn = UsdShade.Shader.Define(stage, "/Looks/skin/t")
+    turn.CreateIdAttr("UsdTransform2d")
+    turn.CreateInput("in", Sdf.ValueTypeNames.Float2).ConnectToSource(shader_of(stage, "r").ConnectableAPI(), "result")
+    for name, kind, value in (("scale", "Float2", Gf.Vec2f(2, 3)), ("rotation", "Float", 90.0),
+                              ("translation", "Float2", Gf.Vec2f(0.5, -1))):  # fmt: skip
+        turn.CreateInput(name, getattr(Sdf.ValueTypeNames, kind)).Set(value)
+    shader_of(stage, "i").GetInput("st").ConnectToSource(turn.ConnectableAPI(), "result")
+    stage.GetRootLayer().Save()
+    (geometry,) = sim.load(path).geometries
+    assert_array_equal(geometry.material.texture.pixels, PIXELS)
+    u, v = 2.0 * CORNERS[:, 0], 3.0 * CORNERS[:, 1]
+    expected = np.stack([-v + 0.5, u - 1.0], axis=1).reshape(4, 3, 2)
+    points, indices = np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]), [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]
+    for face in range(4):
+        wanted = {tuple(points[indices[3 * face + k]]): expected[face, k] for k in range(3)}
+        corners = geometry.mesh.vertices[geometry.mesh.faces[face]]
+        assert_allclose(geometry.mesh.uv[face], [wanted[tuple(corner)] for corner in corners], atol=1e-6)
+
+
+@pytest.mark.parametrize(("threshold", "expected"), [(0.0, 0.4), (0.3, 1.0), (0.5, 0.0)])
+def test_a_threshold_of_opacity(path, threshold, expected):
+    stage = write_scene(path)
+    for name, value in (("opacity", 0.4), ("opacityThreshold", threshold)):
+        shader_of(stage, "s").CreateInput(name, Sdf.ValueTypeNames.Float).Set(value)
+    stage.GetRootLayer().Save()
+    assert sim.load(path).geometries[0].rgba[3] == pytest.approx(expected)
+
+
+def test_images_that_are_not_repeated_are_named(path):
+    stage = write_scene(path)
+    shader_of(stage, "i").CreateInput("wrapS", Sdf.ValueTypeNames.Token).Set("clamp")
+    stage.GetRootLayer().Save()
+    with pytest.warns(sim.USDWarning, match="ignored: wrapS of image '/Looks/skin/i'"):
+        sim.load(path)
+
+
+def test_all_images_of_a_file_have_a_limit(path, monkeypatch):
+    monkeypatch.setattr(Budget, "__init__", lambda self: setattr(self, "left", 20))
+    write_scene(path)
+    with pytest.warns(sim.USDWarning, match="texture 'skin.png', which is too much"):
+        sim.load(path)
+
+
+def test_a_collider_without_coordinates_is_named(path):
+    """Shapes of UsdGeom have none; they keep the colour of the image's scale."""
+    stage = write_scene(path)
+    ball = UsdGeom.Sphere.Define(stage, "/body/ball")
+    UsdPhysics.CollisionAPI.Apply(ball.GetPrim())
+    UsdShade.MaterialBindingAPI.Apply(ball.GetPrim()).Bind(UsdShade.Material(stage.GetPrimAtPath("/Looks/skin")))
+    stage.GetRootLayer().Save()
+    with pytest.warns(sim.USDWarning, match="not shown: the texture of '/body/ball'"):
+        sim.load(path)

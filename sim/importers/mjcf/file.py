@@ -96,7 +96,7 @@ def read_mjcf(path: Path) -> MJCFFile:
         import mujoco
     except ImportError:
         raise ModelError(f"{path}: MJCF files need the package mujoco: pip install 'backswing[mjcf]'") from None
-    check_text(path)
+    folders = check_text(path)
     try:
         with _heard(mujoco) as said:
             if hasattr(mujoco, "mj_clearCache"):  # not in old versions
@@ -104,7 +104,7 @@ def read_mjcf(path: Path) -> MJCFFile:
                 mujoco.mj_clearCache(mujoco.mj_getCache())
             spec = mujoco.MjSpec.from_file(str(path))
             check_spec(path, spec)
-            textures = tuple(take_textures(mujoco, spec))
+            textures = tuple(take_textures(mujoco, spec, folders))
             model = spec.compile()
     except ImportFileError:
         raise

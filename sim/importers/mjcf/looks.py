@@ -9,11 +9,9 @@ import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.textures import TextureSource
-from sim.importers.pictures import NoPictureError, read_texture
-from sim.model.looks import MOST_REPEATS, MOST_TEXELS, ROUGHNESS, Material, Texture
+from sim.importers.pictures import Budget, NoPictureError, read_texture
+from sim.model.looks import MOST_REPEATS, ROUGHNESS, Material, Texture
 from warp_kernels import types as codes
-
-MOST_OF_A_FILE = 2 * MOST_TEXELS  # texels of all textures of a file
 
 
 @dataclass
@@ -29,7 +27,7 @@ class Looks:
     notes: list[str] = field(default_factory=list)
     _materials: dict[int, Material] = field(default_factory=dict)
     _textures: dict[int, Texture | None] = field(default_factory=dict)
-    _left: int = MOST_OF_A_FILE
+    _budget: Budget = field(default_factory=Budget)
 
     def of(self, geom: int, code: int) -> Material:
         """Return the material of a geom, its texture placed as MuJoCo places it on one of this type."""
@@ -99,10 +97,7 @@ class Looks:
         path = next((path for path in source.paths if path.is_file()), None)
         if path is None:
             raise NoPictureError("has a file that doesn't exist")
-        found = read_texture(path, source.name)
-        self._left -= found.pixels.shape[0] * found.pixels.shape[1]
-        if self._left < 0:
-            raise NoPictureError(f"is too much: at most {MOST_OF_A_FILE} pixels of a file are read")
+        found = read_texture(path, source.name, self._budget)
         pixels = found.pixels[:: -1 if source.upside_down else 1, :: -1 if source.mirrored else 1]
         return Texture(np.ascontiguousarray(pixels), source.name)
 

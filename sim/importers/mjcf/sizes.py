@@ -43,8 +43,10 @@ USER = {
 }  # fmt: skip
 
 
-def check_text(path: Path) -> None:
-    """Raise ImportFileError for a file or include that makes MuJoCo's parser allocate too much, or has NaN.
+def check_text(path: Path) -> list[Path]:
+    """Return the folders of a file and of all files that it loads as models, and check them.
+
+    Raise ImportFileError for a file or include that makes MuJoCo's parser allocate too much, or has NaN.
 
     This covers elements repeated or attached too often, models that load themselves, which crash MuJoCo, arrays filled
     with zeros, and NaN: MuJoCo 4 warns of NaN, but its Python module deadlocks in the warning after another file has
@@ -53,7 +55,9 @@ def check_text(path: Path) -> None:
     Raises:
         ImportFileError: naming the element and its line.
     """
-    _count_elements(path, path, {}, ())
+    counted: dict[str, int] = {}
+    _count_elements(path, path, counted, ())
+    return [path.parent, *dict.fromkeys(Path(real).parent for real in counted)]
 
 
 def _count_elements(path: Path, file: Path, counted: dict[str, int], within: tuple[str, ...]) -> int:

@@ -1,5 +1,6 @@
 """Textures of a parsed MJCF file before it is compiled: MuJoCo gets one pixel for each that it does not generate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,15 @@ class TextureSource:
     why_not: str = ""
 
 
-def take_textures(mujoco: Any, spec: Any) -> list[TextureSource]:
+def take_textures(mujoco: Any, spec: Any, folders: Sequence[Path]) -> list[TextureSource]:
     """Return the textures of a parsed file by index; those that MuJoCo doesn't generate become a single pixel in it.
 
     A small file can contain a huge image, and MuJoCo refuses a model with one that is missing or broken.
+
+    Args:
+        mujoco: MuJoCo's module.
+        spec: the parsed file.
+        folders: folders of the files that it was parsed from.
     """
     found, left = [], MOST_TEXELS
     for number, texture in enumerate(spec.textures):
@@ -41,7 +47,7 @@ def take_textures(mujoco: Any, spec: Any) -> list[TextureSource]:
         if not flat:
             source = TextureSource(name, why_not="is a cube or a sky; only textures of type 2d are supported")
         elif texture.builtin == mujoco.mjtBuiltin.mjBUILTIN_NONE:
-            paths = tuple(_candidates(spec, str(texture.file))) if texture.file else ()
+            paths = tuple(_candidates(spec, texture, folders)) if texture.file else ()
             source = TextureSource(name, paths, False, bool(texture.hflip), bool(texture.vflip))
         elif texels > left:
             source = TextureSource(name, why_not=f"has too many pixels; at most {MOST_TEXELS} are generated")
@@ -55,7 +61,13 @@ def take_textures(mujoco: Any, spec: Any) -> list[TextureSource]:
     return found
 
 
-def _candidates(spec: Any, name: str) -> list[Path]:
-    """Return the paths at which MuJoCo may look for the file of a texture."""
-    folder, short = Path(spec.modelfiledir), Path(name).name
-    return [path for inside in (name, short) for path in (folder / spec.texturedir / inside, folder / inside)]
+def _candidates(spec: Any, texture: Any, folders: Sequence[Path]) -> list[Path]:
+    """Return the paths at which MuJoCo may look for the file of a texture, also of an attached model."""
+    name, own = str(texture.file), getattr(texture, "compiler", spec)  # old versions have none
+    inside = dict.fromkeys((own.texturedir, spec.texturedir))
+    return [
+        folder / below / file
+        for folder in dict.fromkeys((Path(spec.modelfiledir), *folders))
+        for file in (name, Path(name).name)
+        for below in (*inside, "")
+    ]

@@ -12,7 +12,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 from sim.errors import ImportFileError
 from sim.importers.usd.filters import Filters
-from sim.importers.usd.looks import coated, look_of, moved_coordinates
+from sim.importers.usd.looks import Look, coated, look_of, moved_coordinates
 from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.mujoco_contacts import state_pairs, surface_of
@@ -58,7 +58,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         names[found.primPath] = []
         for number, shape in enumerate(shapes):
             if shown:
-                shape = _with_coordinates(reader.scene, shape, shown_by or prim, coat, look.coordinates)
+                shape = _with_coordinates(reader.scene, shape, shown_by or prim, look, coat)
             motion = surface_motion(reader.scene, prim, shape)
             surface = reader.add(found.primPath, replace, options["surface"], **motion)
             own = options | {"surface": surface, "visible": shown, "rgba": look.rgba, "material": coat}
@@ -72,14 +72,14 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         _picture(reader, prim, prim)
 
 
-def _with_coordinates(scene: Scene, shape: Shape, prim: Usd.Prim, material: Material, coordinates: str) -> Shape:
+def _with_coordinates(scene: Scene, shape: Shape, prim: Usd.Prim, look: Look, material: Material) -> Shape:
     """Return the shape of a collider with the texture coordinates of the prim that shows it.
 
     Note a texture that can't be shown for lack of coordinates.
     """
     if material.texture is None or material.repeat is not None:
         return shape
-    found = mesh_of(scene, prim, coordinates) if coordinates and shape.mesh is not None else None
+    found = mesh_of(scene, prim, look.coordinates) if shape.mesh is not None else None
     if found is not None and shape.mesh is not None and (uv := moved_coordinates(found[0], shape.mesh)) is not None:
         return replace(shape, mesh=replace(shape.mesh, uv=uv))
     scene.notes.append(f"not shown: the texture of '{prim.GetPath()}', whose shape has no texture coordinates")

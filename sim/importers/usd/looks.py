@@ -28,12 +28,21 @@ NOT_DRAWN = {
 
 
 @dataclass(frozen=True)
+class Coordinates:
+    """Texture coordinates of an image: their name, and the matrix [2, 2] and shift [2] that are applied to them."""
+
+    name: str
+    matrix: np.ndarray
+    shift: np.ndarray
+
+
+@dataclass(frozen=True)
 class Look:
-    """Colour and material of a prim, and the name of its texture coordinates."""
+    """Colour and material of a prim, and its texture coordinates; None without a texture."""
 
     rgba: Colour = GREY
     material: Material = DEFAULT_MATERIAL
-    coordinates: str = ""
+    coordinates: Coordinates | None = None
 
 
 def look_of(scene: Scene, prim: Usd.Prim) -> Look:
@@ -51,16 +60,17 @@ def look_of(scene: Scene, prim: Usd.Prim) -> Look:
 
 def _surface(scene: Scene, shader: UsdShade.Shader) -> Look | None:
     """Return the look of a surface; None if it has neither a colour nor a texture."""
-    opacity = _number(shader, ("opacity",), 1.0)
+    opacity, threshold = _number(shader, ("opacity",), 1.0), _number(shader, ("opacityThreshold",), 0.0)
+    if threshold > 0.0:
+        opacity = float(opacity >= threshold)
     roughness, metallic = _number(shader, ROUGH, ROUGHNESS), _number(shader, METAL, 0.0)
     _note_unread(scene, shader)
     image = _source(shader.GetInput(COLOURS[0]))
     if image:
         texture = _texture(scene, image)
         if texture is not None:
-            scale = image.GetInput("scale")
-            tint = np.array((scale.Get() if scale else None) or (1.0, 1.0, 1.0, 1.0), dtype=np.float64)
-            return Look(_rgba(tint[:3], opacity), Material(roughness, metallic, texture), _coordinates(image))
+            tint = _vector(image.GetInput("scale"), (1.0, 1.0, 1.0, 1.0))
+            return Look(_rgba(tint[:3], opacity), Material(roughness, metallic, texture), _coordinates(scene, image))
     for name in COLOURS:
         stated = shader.GetInput(name)
         value = _value(stated)
@@ -80,6 +90,15 @@ def _value(stated: UsdShade.Input) -> object:
     """Return the value of an input, which may be connected to an input of its material."""
     found = stated.GetValueProducingAttributes() if stated else []
     return found[0].Get(Usd.TimeCode.EarliestTime()) if found else None
+
+
+def _vector(stated: UsdShade.Input, otherwise: tuple[float, ...]) -> np.ndarray:
+    """Return the finite numbers of an input; others if it doesn't state as many."""
+    try:
+        found = np.array(_value(stated), dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):  # of another type
+        return np.array(otherwise)
+    return found if found.shape == (len(otherwise),) and np.isfinite(found).all() else np.array(otherwise)
 
 
 def _rgba(linear: np.ndarray, opacity: float) -> Colour:
@@ -123,8 +142,8 @@ def _note_unread(scene: Scene, shader: UsdShade.Shader) -> None:
 
 def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
     """Return the image of a UsdUVTexture; None, with a note, if it can't be read."""
-    file = image.GetInput("file") if image and image.GetIdAttr().Get() == "UsdUVTexture" else None
-    asset: Any = file.Get() if file else None
+    is_image = image and image.GetIdAttr().Get() == "UsdUVTexture"
+    asset: Any = _value(image.GetInput("file")) if is_image else None
     if not isinstance(asset, Sdf.AssetPath):
         scene.notes.append(f"ignored: the colour of '{image.GetPath()}', which is no UsdUVTexture with a file")
         return None
@@ -132,7 +151,7 @@ def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
     if key not in scene.textures:
         scene.textures[key] = None
         try:
-            scene.textures[key] = read_texture(_file(asset), Path(asset.path).name)
+            scene.textures[key] = read_texture(_file(asset), Path(asset.path).name, scene.pictures)
         except NoPictureError as error:
             scene.notes.append(f"ignored: texture '{asset.path}', which {error}")
     return scene.textures[key]
@@ -154,11 +173,29 @@ def _file(asset: Sdf.AssetPath) -> Path | bytes:
         raise NoPictureError(f"can't be read: {error}") from None
 
 
-def _coordinates(image: UsdShade.Shader) -> str:
-    """Return the name of the texture coordinates of an image: those of its reader, or USD's usual ones."""
-    reader = _source(image.GetInput("st"))
-    name = reader.GetInput("varname") if reader else None
-    return str((name.Get() if name else None) or "st")
+def _coordinates(scene: Scene, image: UsdShade.Shader) -> Coordinates:
+    """Return the texture coordinates of an image: those of its reader, or USD's usual ones, and the transforms between.
+
+    Note what isn't shown of the image.
+    """
+    lost = [name for name in ("wrapS", "wrapT") if _value(image.GetInput(name)) in ("black", "clamp", "mirror")]
+    if _vector(image.GetInput("bias"), (0.0, 0.0, 0.0, 0.0))[:3].any():
+        lost.append("bias")
+    if lost:
+        scene.notes.append(f"ignored: {', '.join(lost)} of image '{image.GetPath()}'")
+    matrix, shift = np.eye(2), np.zeros(2)
+    reader, chain = _source(image.GetInput("st")), set[Sdf.Path]()
+    while reader and reader.GetIdAttr().Get() == "UsdTransform2d" and reader.GetPath() not in chain:
+        chain.add(reader.GetPath())
+        # Scale, rotation and translation, in this order
+        angle = float(np.radians(_vector(reader.GetInput("rotation"), (0.0,))[0]))
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        own = turn * _vector(reader.GetInput("scale"), (1.0, 1.0))
+        shift = shift + matrix @ _vector(reader.GetInput("translation"), (0.0, 0.0))
+        matrix = matrix @ own
+        reader = _source(reader.GetInput("in"))
+    name = _value(reader.GetInput("varname")) if reader else None
+    return Coordinates(str(name or "st"), matrix, shift)
 
 
 def coated(material: Material, prim: Usd.Prim) -> Material:
@@ -191,15 +228,15 @@ def moved_coordinates(source: Mesh, target: Mesh) -> np.ndarray | None:
     return moved
 
 
-def corner_uv(prim: Usd.Prim, name: str, corners: np.ndarray) -> np.ndarray | None:
+def corner_uv(prim: Usd.Prim, coordinates: Coordinates, corners: np.ndarray) -> np.ndarray | None:
     """Return texture coordinates of a mesh at the corners of its triangles [m, 3, 2]; None without.
 
     Args:
         prim: the mesh.
-        name: name of the coordinates.
+        coordinates: the coordinates.
         corners: index of each corner among the face vertices of the mesh [m, 3].
     """
-    found = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(name)
+    found = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(coordinates.name)
     values = np.array((found.ComputeFlattened(Usd.TimeCode.EarliestTime()) if found else None) or [], dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 2:
         return None
@@ -211,4 +248,4 @@ def corner_uv(prim: Usd.Prim, name: str, corners: np.ndarray) -> np.ndarray | No
         return None
     if corners.max() >= len(values) or not np.isfinite(values).all():
         return None
-    return values[corners]
+    return np.asarray(values[corners] @ coordinates.matrix.T + coordinates.shift)

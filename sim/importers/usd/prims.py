@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.importers.decomposition import convex_pieces, is_convex, is_convex_solid
-from sim.importers.usd.looks import corner_uv
+from sim.importers.usd.looks import Coordinates, corner_uv
 from sim.importers.usd.stage import Scene
 from sim.model.hulls import convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
@@ -58,17 +58,17 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
     return shape
 
 
-def mesh_of(scene: Scene, prim: Usd.Prim, coordinates: str = "") -> tuple[Mesh, np.ndarray] | None:
+def mesh_of(scene: Scene, prim: Usd.Prim, coordinates: Coordinates | None = None) -> tuple[Mesh, np.ndarray] | None:
     """Return triangles of a mesh or a cone and their pose in the world; None for other prims.
 
-    With the name of texture coordinates, a mesh that has them keeps them.
+    With texture coordinates, a mesh that has them keeps them.
 
     Raises:
         ImportFileError: for a mesh whose arrays don't match, or with points that are not finite.
     """
     if prim.IsA(UsdGeom.Mesh):
         points, faces, corners = _triangles(scene, UsdGeom.Mesh(prim))
-        uv = corner_uv(prim, coordinates, corners) if coordinates else None
+        uv = corner_uv(prim, coordinates, corners) if coordinates is not None else None
     elif prim.IsA(UsdGeom.Cone):
         (points, faces), uv = _cone(scene, UsdGeom.Cone(prim)), None
     else:

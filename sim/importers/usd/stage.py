@@ -12,6 +12,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError
+from sim.importers.pictures import Budget
 from sim.importers.usd.layers import open_stage, readable
 from sim.model.looks import Texture
 from sim.model.poses import compose, inverse
@@ -38,6 +39,7 @@ class Scene:
         notes: warnings to issue at the end.
         read: the properties of other simulators' schemas that were read.
         textures: the images that were read, by their paths in the file.
+        pictures: limit on their pixels.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     read: set[Sdf.Path] = field(default_factory=set)
     textures: dict[str, Texture | None] = field(default_factory=dict)
+    pictures: Budget = field(default_factory=Budget)
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
     _placed: dict[Sdf.Path, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     _undone: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
