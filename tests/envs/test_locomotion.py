@@ -8,12 +8,14 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
+import trimesh
 from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
 from sim.dynamics.lowest_points import lowest_points
 from sim.envs import NewEpisodes, TaskState, VectorEnv, VelocityTask, legged_robot
+from sim.envs.tasks.locomotion.legged_robot import fitted_sphere
 from sim.envs.tasks.locomotion.robots import QuadrupedGetUp, QuadrupedVelocity
 from sim.learn import make_learner
 from tests.errors import raises_naming
@@ -89,6 +91,40 @@ def test_gains_by_joint_and_colliders_by_name():
     assert robot.model.parameters["actuator_kp"].tolist() == expected
 
 
+def test_rotor_inertias_by_joint():
+    robot = legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=60.0, armature={".*calf.*": 0.02, ".*hip.*": 0.01})
+    expected = [0.02 if "calf" in name else 0.01 if "hip" in name else 0.0 for name in robot.joints]
+    np.testing.assert_allclose(robot.model.parameters["armature"], [0.0] * 6 + expected)
+
+
+def test_a_sphere_through_points_is_found():
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    points = np.array([0.1, -0.2, 0.3]) + 0.4 * points / np.linalg.norm(points, axis=1, keepdims=True)
+    centre, radius = fitted_sphere(points[points[:, 2] < 0.4])
+    np.testing.assert_allclose([*centre, radius], [0.1, -0.2, 0.3, 0.4], atol=1e-12)
+
+
+def test_round_meshes_collide_as_spheres(tmp_path):
+    """A ball of triangles on a link that is turned and moved, scaled from centimetres."""
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=3.0)
+    ball.apply_translation((1.0, 0.0, -2.0))
+    ball.export(tmp_path / "ball.stl")
+    mesh = '<geometry><mesh filename="ball.stl" scale="0.01 0.01 0.01"/></geometry>'
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    origin = '<origin xyz="0 0 0.5" rpy="1.5707963267948966 0 0"/>'
+    shape = f'<link name="hips">{inertial}<collision>{origin}{mesh}</collision></link>'
+    file = tmp_path / "ball.urdf"
+    file.write_text(f'<robot name="ball">{shape}</robot>')
+    robot = legged_robot(file, {}, kp=1.0, balls="hips/.*")
+    (found,) = (each for each in robot.model.geometries if each.link == 0 and each.collides)
+    assert found.mesh is None
+    np.testing.assert_allclose(found.size[0], 0.03, rtol=1e-6)
+    np.testing.assert_allclose(found.placement[:3], [0.01, 0.02, 0.5], atol=1e-6)
+    assert robot.height == pytest.approx(0.03 - 0.5, abs=1e-6)
+    with raises_naming("balls", "'sole'", "ball.urdf"):
+        legged_robot(file, {}, kp=1.0, balls="sole")
+
+
 @pytest.mark.parametrize(
     ("actuators", "options", "named"),
     [
@@ -99,6 +135,8 @@ def test_gains_by_joint_and_colliders_by_name():
         ('<general name="m" joint="left" gainprm="1" biastype="affine" biasprm="0 -2"/>', {}, ["'m'", "servo"]),
         ('<intvelocity name="m" joint="left" kp="1" actrange="-1 1"/>', {}, ["'m'", "servo"]),
         ('<position joint="left" kp="1"/>', {"colliders": "("}, ["colliders", "'('"]),
+        ('<position joint="left" kp="1"/>', {"balls": "("}, ["balls", "'('"]),
+        ('<position joint="left" kp="1"/>', {"balls": ".*"}, ["balls", "'.*'"]),
         ('<position joint="left" kp="1"/>', {"stand": {"(": 0.1}}, ["stand", "'('"]),
         ('<position joint="left" kp="1"/>', {"stand": {".*": "low"}}, ["stand", "'low'"]),
         ('<position joint="left" kp="1"/>', {"stand": [0.1, 0.2]}, ["stand", "dictionary"]),

@@ -1,12 +1,14 @@
 """Legged robots on their ground: from a file to a model with servos, a standing pose and feet."""
 
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sim.dynamics.lowest_points import lowest_points
 from sim.envs.tasks.locomotion.checks import expression_of, feet_of, is_servo
@@ -89,8 +91,10 @@ def legged_robot(
     *,
     kp: ByJoint | None = None,
     kd: ByJoint = 0.0,
+    armature: ByJoint | None = None,
     feet: Sequence[Sequence[str]] | None = None,
     colliders: str = ".*",
+    balls: str | None = None,
     terrain: Terrain | None = None,
     friction: float = 1.0,
     delay: Delay | None = None,
@@ -107,10 +111,14 @@ def legged_robot(
         stand: angles of the standing robot, by joint [rad]. Default: the file's initial coordinates.
         kp: position gains of the servos that a file without actuators gets, one for all or by joint [N m/rad].
         kd: velocity gains, likewise [N m s/rad].
+        armature: rotor inertia of the joints, likewise, which a URDF lacks; without it stiff servos shake light feet
+            [kg m^2]. Default: that of the file.
         feet: names of the geometries of each foot. Default: the geometries that touch the ground when the robot stands,
             one foot for each link.
         colliders: expression for the names of the geometries that collide, such as ".*foot.*". Fewer of them are
             faster.
+        balls: expression for the names of meshes that collide as spheres, such as round feet with hundreds of points;
+            their points lie on the sphere with the smallest sum of squared errors. Default: none.
         terrain: the ground. Default: that of the file, or a plane.
         friction: friction of the ground, which multiplies that of the feet.
         delay: delay of the servos that are added.
@@ -143,7 +151,12 @@ def legged_robot(
         geometry = each.geometry
         collides = geometry.collides and chosen.fullmatch(geometry.name) is not None
         each.geometry = replace(geometry, collides=collides)
+    if balls is not None:
+        _round(builder, os.fspath(file), expression_of("balls", balls))
     _add_servos(builder, os.fspath(file), kp, kd, delay)
+    if armature is not None:
+        for name, inertia in by_joint("armature", armature, _moving(builder)).items():
+            builder.joints[name].armature = inertia
     _add_ground(builder, terrain, friction)
     model = builder.finalize(dtype)
     q = model.q0.copy()
@@ -192,10 +205,40 @@ def _add_servos(builder: ModelBuilder, file: str, kp: ByJoint | None, kd: ByJoin
         return
     if kp is None:
         raise ModelError(f"{file}: the joints have no servos; give their gains kp and kd")
-    names = [name for name, joint in builder.joints.items() if joint.type in (codes.REVOLUTE, codes.PRISMATIC)]
+    names = _moving(builder)
     damping = by_joint("kd", kd, names)
     for name, gain in by_joint("kp", kp, names).items():
         builder.add_actuator(name, "position", gains=Gains(kp=gain, kd=damping.get(name, 0.0)), delay=delay)
+
+
+def _moving(builder: ModelBuilder) -> list[str]:
+    """Return the names of the joints with one coordinate."""
+    return [name for name, joint in builder.joints.items() if joint.type in (codes.REVOLUTE, codes.PRISMATIC)]
+
+
+def _round(builder: ModelBuilder, file: str, chosen: re.Pattern[str]) -> None:
+    """Replace meshes by spheres that fit their points."""
+    named = [each for each in builder.geometries.values() if chosen.fullmatch(each.geometry.name)]
+    meshes = [each for each in named if each.geometry.collides and each.geometry.mesh is not None]
+    if not meshes:
+        raise ModelError(f"{file}: balls: '{chosen.pattern}' matches no mesh that collides")
+    for each in meshes:
+        geometry = each.geometry
+        assert geometry.mesh is not None
+        centre, radius = fitted_sphere(np.asarray(geometry.mesh.vertices) * geometry.size)
+        placement = geometry.placement.copy()
+        placement[:3] += Rotation.from_quat(placement[3:]).apply(centre)
+        size = np.array([radius, 0.0, 0.0])
+        each.geometry = replace(geometry, type=codes.SPHERE, mesh=None, placement=placement, size=size)
+
+
+def fitted_sphere(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return centre [3] and radius of the sphere near points [n, 3], by linear least squares of |p|^2 - 2 c p - (r^2 -
+    |c|^2).
+    """
+    rows = np.column_stack([2.0 * points, np.ones(len(points))])
+    *centre, rest = np.linalg.lstsq(rows, np.square(points).sum(axis=1))[0]
+    return np.array(centre), float(np.sqrt(rest + np.square(centre).sum()))
 
 
 def _add_ground(builder: ModelBuilder, terrain: Terrain | None, friction: float) -> None:

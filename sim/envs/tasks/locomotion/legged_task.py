@@ -12,7 +12,7 @@ from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import Task
 from sim.envs.tasks.common import contact_of
 from sim.envs.tasks.locomotion.checks import require_noise, require_spread, require_weights
-from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
+from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot, by_joint
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.model import Model, MujocoOptions
@@ -43,7 +43,10 @@ class LeggedTask(Task):
 
     Attributes:
         robot: as given.
-        action_scale: change of a servo's target for an action of 1 [rad].
+        action_scale: change of a servo's target for an action of 1 [rad]; one number, or numbers by joint, chosen by
+            regular expressions as in :func:`sim.envs.legged_robot`.
+        start_bend: largest distance of a joint from the standing pose at the beginning [rad].
+        start_speed: largest velocity of the base at the beginning [m/s, rad/s].
         push: largest velocity along x and y that a push adds [m/s].
         push_seconds: time between two pushes [s].
         spread: smallest and largest factor of parameters that are drawn for each episode, by name; friction is that of
@@ -70,7 +73,9 @@ class LeggedTask(Task):
 
     dt, frame_skip, max_episode_length = 1 / 200, 4, 1000
     state_limit = (1e3, 1e3)
-    action_scale: float = 0.5
+    action_scale: ByJoint = 0.5
+    start_bend: float = 0.1
+    start_speed: float = 0.3
     push: float = 0.3
     push_seconds: float = 8.0
     spread: Mapping[str, tuple[float, float]] = MappingProxyType(
@@ -99,6 +104,7 @@ class LeggedTask(Task):
         self.logged = () if robot.terrain is None else ("level",)
         self._start = torch.tensor(robot.q, dtype=TORCH_DTYPES[self.dtype])
         self._servos = torch.as_tensor(robot.servos.copy())
+        self._change = self.of_joints("action_scale", self.action_scale)[self._servos]
         self._gear = torch.tensor(robot.model.parameters["actuator_gear"])
         names = {*self.spread, "inertia"}
         self._given = {name: torch.tensor(value) for name, value in robot.model.parameters.items() if name in names}
@@ -112,6 +118,20 @@ class LeggedTask(Task):
         if robot.terrain is not None:
             self._rays = Robot(robot.model, device="cpu")
             self._grid = [*grid_pattern(SCAN_SIZE, SCAN_SPACING).tolist(), (0.0, 0.0)]  # the last below the base
+
+    def of_joints(self, setting: str, given: ByJoint) -> torch.Tensor:
+        """Return a setting's number of each joint of the robot [joints].
+
+        Raises:
+            ModelError: for expressions that are invalid or match no joint, joints without a number, and for what isn't
+                a number.
+        """
+        where, joints = f"{type(self).__name__}.{setting}", self.robot.joints
+        found = by_joint(where, given, joints)
+        for joint in joints:
+            if joint not in found:
+                raise ModelError(f"{where} has no number for the joint '{joint}'; add '.*', which matches all others")
+        return torch.tensor([found[joint] for joint in joints], dtype=TORCH_DTYPES[self.dtype])
 
     def model(self) -> Model:
         """Return the model of robot and ground."""
@@ -169,15 +189,15 @@ class LeggedTask(Task):
         half = self.uniform((n, 1), generator, -0.5 * math.pi, 0.5 * math.pi)
         heading = torch.cat([torch.zeros(n, 2).to(half), half.sin(), half.cos()], dim=1)
         q[:, 3:7] = quaternion_product(heading, q[:, 3:7])
-        q[:, 7:] += self.uniform((n, q.shape[1] - 7), generator, -0.1, 0.1)
+        q[:, 7:] += self.uniform((n, q.shape[1] - 7), generator, -self.start_bend, self.start_bend)
         qd = torch.zeros(n, self.robot.model.nv).to(q)
-        qd[:, :6] = self.uniform((n, 6), generator, -0.3, 0.3)
+        qd[:, :6] = self.uniform((n, 6), generator, -self.start_speed, self.start_speed)
         return q, qd
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the targets of the servos."""
         targets = self._start.to(action)[7:][self._servos.to(action.device)]
-        return {"control": self._gear.to(action) * (targets + self.action_scale * action)}
+        return {"control": self._gear.to(action) * (targets + self._change.to(action) * action)}
 
     def advance(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the last action, the time that each foot has been in the air [s], and heights on terrain."""

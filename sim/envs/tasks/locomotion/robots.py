@@ -1,6 +1,7 @@
 """Tasks of the bundled quadruped, Unitree's Go2 and G1."""
 
 from pathlib import Path
+from types import MappingProxyType
 
 from sim.envs.tasks.common import BUNDLED, example_robot
 from sim.envs.tasks.locomotion.get_up import GetUpTask
@@ -45,7 +46,7 @@ class Go2Velocity(VelocityTask):
     """Unitree's Go2.
 
     Args:
-        file: file of the robot. Default: the URDF of example-robot-data, of which the feet collide.
+        file: file of the robot. Default: the URDF of example-robot-data, of which the feet collide, as spheres.
         terrain: the ground. Default: a plane.
         law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
@@ -56,8 +57,10 @@ class Go2Velocity(VelocityTask):
     ):
         found = example_robot("go2_description/urdf/go2.urdf") if file is None else file
         stand = {".*thigh.*": 0.9, ".*calf.*": -1.8}
-        colliders = ".*_foot/.*" if file is None else ".*"  # convex meshes of hundreds of points
-        robot = legged_robot(found, stand, kp=35.0, kd=1.0, colliders=colliders, terrain=terrain, dtype=dtype)
+        colliders, balls = (".*_foot/.*", ".*_foot/.*") if file is None else (".*", None)
+        robot = legged_robot(
+            found, stand, kp=35.0, kd=1.0, colliders=colliders, balls=balls, terrain=terrain, dtype=dtype
+        )
         super().__init__(robot, law)
 
 
@@ -65,7 +68,8 @@ class G1Velocity(VelocityTask):
     """Unitree's humanoid G1 with 29 joints.
 
     Args:
-        file: file of the robot; servos in it are used. Default: the URDF of example-robot-data.
+        file: file of the robot; servos in it are used. Default: the URDF of example-robot-data, with the inertias of
+            its rotors.
         terrain: the ground. Default: a plane.
         law: contact law, see :class:`LeggedTask`.
         dtype: "float32" or "float64".
@@ -73,6 +77,7 @@ class G1Velocity(VelocityTask):
 
     commands = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5))
     least_height = 0.65
+    action_scale = MappingProxyType({".*_(hip|knee|ankle)_.*": 0.5, ".*": 0.25})
 
     def __init__(
         self, file: str | Path | None = None, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"
@@ -83,6 +88,10 @@ class G1Velocity(VelocityTask):
             ".*_shoulder_pitch_joint": 0.2, "left_shoulder_roll_joint": 0.2, "right_shoulder_roll_joint": -0.2,
             ".*_elbow_joint": 0.6,
         }  # fmt: skip
-        kp = {".*_(hip|knee).*": 100.0, "waist.*": 60.0, ".*": 30.0}
+        kp = {".*_(hip|knee).*": 200.0, ".*_ankle.*": 60.0, "waist.*": 100.0, ".*": 30.0}
         kd = {".*_(hip|knee).*": 5.0, "waist.*": 4.0, ".*": 2.0}
-        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, terrain=terrain, dtype=dtype), law)
+        rotors = {  # of Unitree's motors and gears
+            ".*_(hip_roll|knee)_.*": 0.025, ".*_hip_.*|waist_yaw.*": 0.01, ".*ankle.*|waist.*": 0.007, ".*": 0.004
+        }  # fmt: skip
+        armature = rotors if file is None else None
+        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, armature=armature, terrain=terrain, dtype=dtype), law)
