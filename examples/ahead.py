@@ -53,7 +53,7 @@ def begin(command: Sequence[str]) -> None:
 
 def compile_shared() -> None:
     """Compile a short module, and so the code that all modules share; no-op if kernels are cached."""
-    compile_ahead([trajectory_kernels(FLOAT).fingerprint], wp.get_device("cpu"))
+    compile_ahead([trajectory_kernels(FLOAT).find_fingerprint], wp.get_device("cpu"))
 
 
 def compile_pictures(device: str | None) -> None:
