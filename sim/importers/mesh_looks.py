@@ -1,12 +1,15 @@
 """Materials, textures and texture coordinates of mesh files, from what trimesh reads."""
 
 import os
+from collections.abc import Collection
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
-from sim.importers.pictures import MOST_BYTES, NoPictureError, check_picture, texture_of
+from sim.importers.pictures import MOST_BYTES, Budget, NoPictureError, check_picture, has_alpha, texture_of
 from sim.model.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
+from sim.render.view import screen_of
 
 Colour = tuple[float, float, float, float]
 WHITE: Colour = (1.0, 1.0, 1.0, 1.0)
@@ -17,30 +20,39 @@ class MeshLooks:
     """The looks of the parts of one mesh file.
 
     Args:
-        metallic, roughness: of materials that state none; glTF says 1 and 1.
+        is_gltf: whether the file is a .gltf or .glb file, whose colours are linear, and whose materials are metallic
+            and rough unless they say otherwise.
+        pictures: limit on the pixels of images.
 
     Attributes:
         notes: what is not kept.
     """
 
-    def __init__(self, metallic: float = 0.0, roughness: float = ROUGHNESS):
+    def __init__(self, is_gltf: bool, pictures: Budget):
         self.notes: list[str] = []
-        self._metallic, self._roughness = metallic, roughness
+        self._is_gltf, self._pictures = is_gltf, pictures
+        self._metallic, self._roughness = (1.0, 1.0) if is_gltf else (0.0, ROUGHNESS)
+        self._factors: dict[str, list[object]] = {}
         self._textures: dict[int, Texture | None] = {}
         self._images: list[Any] = []  # keeps their ids
+
+    def add_factor(self, name: object, factor: object) -> None:
+        """Keep the colour of a material of a glTF file, which trimesh rounds to bytes."""
+        self._factors.setdefault(str(name), []).append(factor)
 
     def of(self, visual: Any) -> tuple[Colour | None, Material]:
         """Return colour and material of a part; images of its material are removed, so that copies are cheap."""
         if visual.kind is None:
             return None, DEFAULT_MATERIAL
         if visual.kind != "texture":
-            return _colour(visual.main_color), DEFAULT_MATERIAL
+            rgba = _colour(visual.main_color)
+            return (_on_screen(rgba) if self._is_gltf else rgba), DEFAULT_MATERIAL
         source = visual.material
         shared = getattr(source, "image", None)
         image = shared if shared is not None else getattr(source, "baseColorTexture", None)
         uv = getattr(visual, "uv", None)
         texture = None if image is None or uv is None or not len(uv) else self._texture(image)
-        rgba = _colour(source.main_color)
+        rgba = self._rgba_of_gltf(source, image) if self._is_gltf else _colour(source.main_color)
         if texture is not None and not _states_colour(source):
             rgba = WHITE
         found = rgba, Material(*self._reflection(source), texture)
@@ -49,12 +61,28 @@ class MeshLooks:
                 setattr(source, name, None)
         return found
 
+    def _rgba_of_gltf(self, source: Any, image: Any) -> Colour:
+        """Return the colour of a material of a glTF file, with the opacity of its alpha mode."""
+        red, green, blue, alpha = _colour(source.main_color)
+        stated = self._factors.get(str(source.name), [])
+        exact = as_colour(stated[0]) if len(stated) == 1 else None
+        if source.baseColorFactor is None and exact is None:
+            red = green = blue = alpha = 1.0
+        elif exact is not None:
+            red, green, blue, alpha = exact
+        mode = source.alphaMode or "OPAQUE"
+        if mode == "MASK":
+            alpha = float(alpha >= (0.5 if source.alphaCutoff is None else source.alphaCutoff))
+        if mode != "OPAQUE" and image is not None and has_alpha(image):
+            self.notes.append(f"ignored: opacity of the image of material '{source.name}'")
+        return _on_screen((red, green, blue, 1.0 if mode == "OPAQUE" else alpha))
+
     def _texture(self, image: Any) -> Texture | None:
         if id(image) not in self._textures:
             name = os.path.basename(str(getattr(image, "info", {}).get("file_path", ""))) or f"{len(self._textures)}"
             self._images.append(image)
             try:
-                self._textures[id(image)] = texture_of(image, name)
+                self._textures[id(image)] = texture_of(image, name, self._pictures)
             except NoPictureError as error:
                 self._textures[id(image)] = None
                 self.notes.append(f"ignored: texture '{name}', which {error}")
@@ -89,22 +117,27 @@ def corner_uv(part: Any) -> np.ndarray | None:
     return uv[part.faces]
 
 
-def texture_files(path: str, notes: list[str]) -> Any:
-    """Return a resolver of trimesh for the files that an .obj file names: plain files of sensible sizes.
+def texture_files(path: str, notes: list[str], others: Collection[str] = ()) -> Any:
+    """Return a resolver of trimesh for the files that a mesh file names: plain files of sensible sizes.
 
     Images that trimesh can't open and would leave out are added to the notes.
+
+    Args:
+        path: the mesh file.
+        notes: added to.
+        others: names of files that aren't images, beside .mtl files.
     """
     import trimesh
 
     class Files(trimesh.resolvers.FilePathResolver):
         def get(self, name: str) -> bytes:
-            file = os.path.join(self.parent, name.strip())
+            file = os.path.join(self.parent, unquote(name.strip()) if others else name.strip())
             if not os.path.isfile(file) or os.path.getsize(file) > MOST_BYTES:
                 notes.append(f"ignored: '{name.strip()}', which doesn't exist or is too large")
                 raise FileNotFoundError(file)
             with open(file, "rb") as data:
                 content = data.read()
-            if not name.lower().endswith(".mtl"):
+            if not name.lower().endswith(".mtl") and name not in others:
                 try:
                     check_picture(content)
                 except NoPictureError as error:
@@ -126,3 +159,21 @@ def _states_colour(source: Any) -> bool:
 def _colour(channels: Any) -> Colour:
     r, g, b, a = (float(channel) / 255.0 for channel in channels)
     return r, g, b, a
+
+
+def as_colour(stated: object) -> Colour | None:
+    """Return four numbers between 0 and 1 as a colour; None for anything else."""
+    try:
+        values = np.array(stated, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    if values.shape != (4,) or not np.isfinite(values).all():
+        return None
+    red, green, blue, alpha = np.clip(values, 0.0, 1.0).tolist()
+    return red, green, blue, alpha
+
+
+def _on_screen(linear: Colour) -> Colour:
+    """Return a colour of linear light in sRGB; opacity is unchanged."""
+    red, green, blue = np.round(screen_of(np.array(linear[:3])), 12).tolist()
+    return red, green, blue, linear[3]

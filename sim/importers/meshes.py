@@ -20,6 +20,8 @@ import numpy as np
 from sim.errors import ModelError
 from sim.importers import fuel
 from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
+from sim.importers.pictures import Budget
+from sim.model.checks import some
 from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
@@ -32,8 +34,8 @@ def check_gltf(path: Path) -> None:
 
     Raises:
         ValueError: for arrays without data, which a reader would fill with zeros up to any stated length (arrays with
-            data are bounded by the size of their file); for buffers and images that don't exist or aren't plain files;
-            and for nodes that are their own ancestors.
+            data are bounded by the size of their file); for buffers that don't exist or aren't plain files; and for
+            nodes that are their own ancestors.
     """
     description = _description(path)
     for number, accessor in enumerate(_objects(description, "accessors")):
@@ -42,12 +44,27 @@ def check_gltf(path: Path) -> None:
                 f"accessor {number} has no bufferView; sparse and compressed arrays aren't supported; export the mesh "
                 "without them"
             )
-    for kind in ("buffers", "images"):
-        for number, item in enumerate(_objects(description, kind)):
-            uri = str(item.get("uri", "data:"))
-            if not uri.startswith("data:") and not os.path.isfile(path.parent / unquote(uri)):
-                raise ValueError(f"{kind}[{number}]: the file '{uri}' doesn't exist")
+    for number, item in enumerate(_objects(description, "buffers")):
+        uri = str(item.get("uri", "data:"))
+        if not uri.startswith("data:") and not os.path.isfile(path.parent / unquote(uri)):
+            raise ValueError(f"buffers[{number}]: the file '{uri}' doesn't exist")
     _check_nodes(_objects(description, "nodes"))
+
+
+def note_gltf(path: Path, looks: MeshLooks) -> None:
+    """Keep the colours of a .gltf or .glb file that has been checked, which trimesh rounds; note lights."""
+    description = _description(path)
+    for material in _objects(description, "materials"):
+        surface = material.get("pbrMetallicRoughness")
+        looks.add_factor(material.get("name"), surface.get("baseColorFactor") if isinstance(surface, dict) else None)
+    extensions = description.get("extensions")
+    punctual = extensions.get("KHR_lights_punctual") if isinstance(extensions, dict) else None
+    lights = punctual.get("lights") if isinstance(punctual, dict) else None
+    if isinstance(lights, list) and lights:
+        names = [
+            str(light.get("name", number)) if isinstance(light, dict) else "" for number, light in enumerate(lights)
+        ]
+        looks.notes.append(f"ignored: lights ({some(names)}); add them with add_light")
 
 
 def _check_nodes(nodes: list[dict[str, Any]]) -> None:
@@ -138,6 +155,7 @@ class MeshLibrary:
         self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
         self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}
         self.notes: list[str] = []
+        self._pictures = Budget()
 
     def find(self, filename: str) -> Path:
         """Return the path of the mesh that a robot file calls ``filename``.
@@ -226,7 +244,8 @@ class MeshLibrary:
                 )
             try:
                 with np.errstate(all="ignore"):  # non-finite values are rejected afterwards
-                    looks = MeshLooks(1.0, 1.0) if path.suffix.lower() in GLTF else MeshLooks()
+                    is_gltf = path.suffix.lower() in GLTF
+                    looks = MeshLooks(is_gltf, self._pictures)
                     pieces = _read_pieces(path, looks)
             except Exception as error:  # trimesh's readers raise many types of errors for broken files
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
@@ -244,13 +263,13 @@ def _read_pieces(path: Path, looks: MeshLooks) -> list[Piece]:
     suffix = path.suffix.lower()
     if suffix in GLTF:
         check_gltf(path)
+        note_gltf(path, looks)
     elif suffix == ".stl":
         _check_stl(path)
-    if suffix == ".obj":
-        scene = _read_obj(path, looks)
+    if suffix in WITH_IMAGES:
+        scene = WITH_IMAGES[suffix](path, looks)
     else:
-        reader = {".dae": _read_collada, ".ply": _read_ply}.get(suffix)
-        scene = _read_scene(str(path)) if reader is None else reader(path)
+        scene = _read_ply(path) if suffix == ".ply" else _read_scene(str(path))
     by_look: dict[tuple[Colour | None, Material], list[Mesh]] = {}
     factor = 1.0
     if scene.units is not None:
@@ -304,6 +323,14 @@ def _read_obj(path: Path, looks: MeshLooks) -> Any:
     return _read_scene(io.StringIO(text), file_type="obj", resolver=texture_files(str(path), looks.notes))
 
 
+def _read_gltf(path: Path, looks: MeshLooks) -> Any:
+    """Read a .gltf or .glb file as a scene."""
+    buffers = {str(item.get("uri")) for item in _objects(_description(path), "buffers")}
+    files = texture_files(str(path), looks.notes, buffers)
+    with path.open("rb") as file:
+        return _read_scene(file, file_type=path.suffix.lower()[1:], resolver=files)
+
+
 def _read_ply(path: Path) -> Any:
     """Read a .ply file as a scene, without textures.
 
@@ -330,13 +357,14 @@ def _check_stl(path: Path) -> None:
         raise ValueError(f"its {count} triangles need {length} bytes, but it has {len(data)}; export it again")
 
 
-def _read_collada(path: Path) -> Any:
+def _read_collada(path: Path, looks: MeshLooks) -> Any:
     """Read a .dae file as a scene, without colours if their definitions are broken, but with its full shape."""
     import collada
 
     _check_positions(path)
     try:
-        return _read_scene(str(path), ignore_broken=False)
+        files = texture_files(str(path), looks.notes)
+        return _read_scene(io.BytesIO(path.read_bytes()), file_type="dae", ignore_broken=False, resolver=files)
     except collada.common.DaeError:
         tree = ElementTree.parse(path)
         for element in list(tree.iter()):
@@ -397,3 +425,6 @@ def _checked(vertices: np.ndarray, scale: np.ndarray, filename: str) -> np.ndarr
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+WITH_IMAGES = {".obj": _read_obj, ".dae": _read_collada, **dict.fromkeys(GLTF, _read_gltf)}

@@ -80,6 +80,11 @@ def _check_size(image: Any) -> None:
         raise NoPictureError(f"has {width} x {height} pixels; at most {MOST_TEXELS} are supported")
 
 
+def has_alpha(image: Any) -> bool:
+    """Return whether an image of Pillow has opacity."""
+    return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
+
+
 def texture_of(image: Any, name: str, budget: Budget | None = None) -> Texture:
     """Return the texture of an image of Pillow, decoded here.
 

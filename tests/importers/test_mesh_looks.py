@@ -1,6 +1,7 @@
 """Materials, textures and texture coordinates of mesh files, compared with trimesh and with the numbers written."""
 
 import io
+import json
 import warnings
 import zlib
 
@@ -13,8 +14,9 @@ from PIL import Image
 import sim
 from sim.importers.meshes import MeshLibrary
 from sim.importers.model_file import model_from_bytes, model_to_bytes
-from sim.importers.pictures import NoPictureError, texture_of
+from sim.importers.pictures import Budget, NoPictureError, texture_of
 from sim.model.looks import DEFAULT_MATERIAL
+from sim.render.view import linear_light
 from tests.importers.test_mjcf_sizes import png
 
 ONE = np.ones(3)
@@ -94,7 +96,7 @@ def test_gltf(folder, suffix):
     model, said = robot(folder, f"model.{suffix}")
     (geometry,) = model.geometries
     assert_array_equal(geometry.material.texture.pixels, PIXELS)
-    assert_allclose(geometry.rgba, (1.0, 128 / 255, 64 / 255, 1.0), atol=1e-6)
+    assert_allclose(linear_light(np.array(geometry.rgba)), (1.0, 128 / 255, 64 / 255, 1.0), atol=1e-6)
     assert_allclose((geometry.material.roughness, geometry.material.metallic), (0.5 * 128 / 255, 51 / 255), atol=1e-6)
     # The same coordinate at the same place as in the mesh that was written.
     corners = geometry.mesh.vertices[geometry.mesh.faces].reshape(-1, 3)
@@ -145,3 +147,115 @@ def test_files_that_are_no_images_are_not_read(folder, name):
     assert any(f"'{name}', which doesn't exist" in text for text in said)
     assert geometry.material == DEFAULT_MATERIAL
     assert geometry.rgba == (1.0, 0.0, 0.0, 1.0)
+
+
+def gltf(folder, edit):
+    """Write a textured box as a .gltf file whose description is edited, and return its model and the warnings."""
+    box = trimesh.creation.box()
+    material = trimesh.visual.material.PBRMaterial(
+        name="paint", baseColorTexture=Image.fromarray(PIXELS), baseColorFactor=(255, 255, 255, 255)
+    )
+    box.visual = trimesh.visual.TextureVisuals(uv=box.vertices[:, :2] + 0.5, material=material)
+    for name, data in trimesh.exchange.gltf.export_gltf(box.scene()).items():
+        (folder / name).write_bytes(data)
+    description = json.loads((folder / "model.gltf").read_text())
+    edit(description)
+    (folder / "model.gltf").write_text(json.dumps(description))
+    return robot(folder, "model.gltf")
+
+
+@pytest.mark.parametrize(
+    ("mode", "alpha", "more", "expected"),
+    [
+        (None, 0.3, {}, 1.0),
+        ("BLEND", 0.3, {}, 0.3),
+        ("MASK", 0.3, {}, 0.0),
+        ("MASK", 0.5, {}, 1.0),
+        ("MASK", 0.3, {"alphaCutoff": 0.25}, 1.0),
+    ],
+)
+def test_colours_of_gltf_are_linear(folder, mode, alpha, more, expected):
+    """To the last digit, with the opacity of their alpha mode."""
+
+    def edit(description):
+        (material,) = description["materials"]
+        material["pbrMetallicRoughness"]["baseColorFactor"] = [0.001, 0.25, 1.0, alpha]
+        material.update(more | ({} if mode is None else {"alphaMode": mode}))
+
+    (geometry,) = gltf(folder, edit)[0].geometries
+    assert_allclose(linear_light(np.array(geometry.rgba[:3])), (0.001, 0.25, 1.0), rtol=1e-9)
+    assert geometry.rgba[3] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "doesn't exist"),
+        (png(30000, 30000, bytes(30001)), "900000000 pixels"),
+        (b"nothing", "can't be read"),
+    ],
+    ids=["gone", "huge", "broken"],
+)
+def test_images_of_gltf_and_collada_that_are_left_out(folder, data, said):
+    """The file is named, and the shape is read."""
+    if data is not None:
+        (folder / "an image.png").write_bytes(data)
+    (folder / "part.dae").write_text(DAE.format(image="an image.png"))
+    coded = {"images": [{"uri": "an%20image.png"}]}
+    for model, notes in (gltf(folder, lambda description: description.update(coded)), robot(folder, "part.dae")):
+        assert model.geometries[0].material.texture is None
+        assert any("image.png" in each and said in each for each in notes)
+
+
+def test_a_collada_image(folder):
+    (folder / "part.dae").write_text(DAE.format(image="skin.png"))
+    model, _ = robot(folder, "part.dae")
+    assert_array_equal(model.geometries[0].material.texture.pixels, PIXELS)
+
+
+def test_lights_of_gltf_are_named(folder):
+    extension = {"KHR_lights_punctual": {"lights": [{"name": "lamp", "type": "point"}]}}
+    _, said = gltf(folder, lambda description: description.update(extensions=extension))
+    assert any("lights ('lamp')" in text for text in said)
+
+
+def test_opacity_of_images_is_named(folder):
+    Image.fromarray(np.full((2, 2, 4), 100, dtype=np.uint8)).save(folder / "other.png")
+
+    def edit(description):
+        description["images"] = [{"uri": "other.png"}]
+        description["materials"][0]["alphaMode"] = "BLEND"
+
+    assert any("opacity of the image of material 'paint'" in text for text in gltf(folder, edit)[1])
+
+
+def test_all_images_of_a_robot_have_a_limit(folder, monkeypatch):
+    monkeypatch.setattr(Budget, "__init__", lambda self: setattr(self, "left", 20))
+    model, said = robot(folder)
+    assert model.geometries[0].material.texture is None
+    assert any("texture 'skin.png', which is too much" in text for text in said)
+
+
+DAE = """<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1"><asset/>
+<library_images><image id="i"><init_from>{image}</init_from></image></library_images>
+<library_effects><effect id="e"><profile_COMMON>
+<newparam sid="s"><surface type="2D"><init_from>i</init_from></surface></newparam>
+<newparam sid="t"><sampler2D><source>s</source></sampler2D></newparam>
+<technique sid="c"><phong><diffuse><texture texture="t" texcoord="U"/></diffuse></phong></technique>
+</profile_COMMON></effect></library_effects>
+<library_materials><material id="m"><instance_effect url="#e"/></material></library_materials>
+<library_geometries><geometry id="g"><mesh>
+<source id="p"><float_array id="pa" count="9">0 0 0 1 0 0 0 1 0</float_array><technique_common>
+<accessor source="#pa" count="3" stride="3"><param name="X" type="float"/><param name="Y" type="float"/>
+<param name="Z" type="float"/></accessor></technique_common></source>
+<source id="u"><float_array id="ua" count="6">0 0 1 0 0 1</float_array><technique_common>
+<accessor source="#ua" count="3" stride="2"><param name="S" type="float"/><param name="T" type="float"/></accessor>
+</technique_common></source>
+<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+<triangles count="1" material="M"><input semantic="VERTEX" source="#v" offset="0"/>
+<input semantic="TEXCOORD" source="#u" offset="1" set="0"/><p>0 0 1 1 2 2</p></triangles>
+</mesh></geometry></library_geometries>
+<library_visual_scenes><visual_scene id="w"><node><instance_geometry url="#g"><bind_material><technique_common>
+<instance_material symbol="M" target="#m"><bind_vertex_input semantic="U" input_semantic="TEXCOORD" input_set="0"/>
+</instance_material></technique_common></bind_material></instance_geometry></node></visual_scene></library_visual_scenes>
+<scene><instance_visual_scene url="#w"/></scene></COLLADA>"""
