@@ -75,6 +75,18 @@ def branched() -> sim.Model:
     return builder.finalize("float64")
 
 
+def slides() -> sim.Model:
+    """No joint turns, so that no tree is coupled."""
+    builder, parent = sim.ModelBuilder(), "world"
+    builder.set_medium(density=50.0, viscosity=0.5, wind=(0.3, -0.5, 0.2))
+    for number, name in enumerate(("sled", "wagon")):
+        builder.add_link(name, mass=0.5, inertia=INERTIA)
+        builder.add_joint(f"to {name}", "prismatic", parent=parent, child=name, axis=(1, 0.3 * number, 0.2))
+        builder.add_drag_box(name, size=(0.05, 0.1, 0.2), orientation=(0.3, 0.1, 0, 0.9))
+        parent = name
+    return builder.finalize("float64")
+
+
 PATH = [("world", (-0.3, 0, 0.3)), ("upper", (0.05, 0, 0.1)), ("lower", (0.2, 0, 0.04))]
 
 
@@ -105,6 +117,7 @@ def driven_frame(reference: str | None = None) -> sim.Model:
 
 CASES: dict[str, tuple[Callable[[], sim.Model], tuple[str, ...]]] = {
     "swimmer": (swimmer, MEDIUM), "falling body": (falling_body, MEDIUM), "legs": (branched, MEDIUM),
+    "slides": (slides, MEDIUM),
     "cord": (damped_cord, ("tendon_damping", "tendon_damping_polynomial", "tendon_point")),
     "servo on a cord": (driven_cord, GAINS), "frame": (driven_frame, GAINS[1:]),
     "frame by another": (lambda: driven_frame("ref"), (*GAINS[1:], "actuator_force_axis")),

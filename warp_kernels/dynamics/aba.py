@@ -16,6 +16,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.rnea import friction_functions
+from warp_kernels.dynamics.symmetric import symmetric_functions, symmetric_headers
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.kinematics.propagation import Links, propagation
 from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
@@ -96,8 +97,8 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     stay, such as gravity.
     """
     a = algebra(scalar, lanes)
-    names = ("aba", "damped_aba", "aba_adjoint")
-    module, damped_module, adjoint_module = (kernel_module(name, scalar, lanes) for name in names)
+    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("aba", "aba_adjoint"))
+    damped_module = kernel_module("damped_aba", scalar, lanes, headers=symmetric_headers(lanes))
 
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def forward_dynamics_adjoint(
@@ -141,7 +142,7 @@ def _articulated_body(
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
-    hand = propagation(lanes)
+    hand, symmetric = propagation(lanes), symmetric_functions(scalar, lanes)
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
 
     @wp.kernel(name=name, module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))
@@ -197,10 +198,10 @@ def _articulated_body(
             coasting = spatial()
         for link in range(first, last):
             rigid = link_inertia[link, group]
-            own = art.from_rigid(rigid)
+            hand.keep(art.from_rigid(rigid), link, group, links.forks, articulated)
             if wp.static(damped):
-                own += link_damping[link, group]
-            hand.keep(own, link, group, links.forks, articulated)
+                if wp.static(lanes > 1) or links.forks[link] == 1:
+                    symmetric.add_matrix(link_damping, link, articulated, link, group)
             if wp.static(moving):
                 parent = links.parent[link]
                 v_joint = spatial()
@@ -230,7 +231,7 @@ def _articulated_body(
             link = last - 1 - reverse
             parent = links.parent[link]
             own = art.from_rigid(link_inertia[link, group])
-            if wp.static(damped):
+            if wp.static(damped and lanes == 1):
                 own += link_damping[link, group]
             own = hand.kept(own, link, group, links.forks, articulated)
             whole = hand.from_children(whole, own, link, last, links.parent)

@@ -25,6 +25,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.dynamics.symmetric import symmetric_functions, symmetric_headers
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.types import kernel_module, lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -151,23 +152,8 @@ def box_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
-    def about_origin(about: mat33, along: mat33, c: vec3):
-        """Return the 6x6 matrix about the origin of the damping of turns and of the point at c."""
-        mixed = crossed(c, along)
-        turns = about - crossed_right(mixed, c)
-        return a.make_articulated(
-            a.make_vec3(a.mat_row(turns, 0)[0], a.mat_row(turns, 1)[1], a.mat_row(turns, 2)[2]),
-            a.make_vec3(a.mat_row(turns, 0)[1], a.mat_row(turns, 0)[2], a.mat_row(turns, 1)[2]),
-            a.mat_row(mixed, 0),
-            a.mat_row(mixed, 1),
-            a.mat_row(mixed, 2),
-            a.make_vec3(a.mat_row(along, 0)[0], a.mat_row(along, 1)[1], a.mat_row(along, 2)[2]),
-            a.make_vec3(a.mat_row(along, 0)[1], a.mat_row(along, 0)[2], a.mat_row(along, 1)[2]),
-        )
-
-    @wp.func
     def of_turns(bar: articulated):
-        """Return the adjoint of ``about`` of :func:`about_origin`."""
+        """Return the adjoint of the damping of turns."""
         return symmetric(a.make_vec3(bar[0], bar[1], bar[2]), a.make_vec3(bar[3], bar[4], bar[5]))
 
     @wp.func
@@ -182,7 +168,7 @@ def box_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def of_point(bar: articulated, mixed: mat33, c: vec3):
-        """Return the adjoint of ``along`` of :func:`about_origin`, with that of :func:`mixed_at`."""
+        """Return the adjoint of the damping of the point at c, with that of :func:`mixed_at`."""
         transposed = a.mat_rows(
             a.make_vec3(bar[6], bar[9], bar[12]),
             a.make_vec3(bar[7], bar[10], bar[13]),
@@ -223,7 +209,6 @@ def box_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         weights=weights,
         weight_rates=weight_rates,
         in_world=in_world,
-        about_origin=about_origin,
         of_turns=of_turns,
         mixed_at=mixed_at,
         of_point=of_point,
@@ -247,8 +232,10 @@ def drag_kernels(scalar: Any, damping: bool, lanes: int = 1) -> SimpleNamespace:
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     states, motions, poses = wp.array2d(dtype=scalar), wp.array2d(dtype=spatial), wp.array2d(dtype=transform)
     ints, matrices = wp.array(dtype=int), wp.array2d(dtype=t.articulated)
+    symmetric = symmetric_functions(scalar, lanes)
     kind = "damped_drag" if damping else "drag"
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in (kind, f"{kind}_adjoint"))
+    module = kernel_module(kind, scalar, lanes, headers=symmetric_headers(lanes))
+    adjoint_module = kernel_module(f"{kind}_adjoint", scalar, lanes)
     two = scalar(2.0)
     push_share, turn_share = scalar(3.0 * wp.pi), scalar(wp.pi)
 
@@ -322,7 +309,7 @@ def drag_kernels(scalar: Any, damping: bool, lanes: int = 1) -> SimpleNamespace:
                 mobility = drag_mobility[box]
                 along = box_of.in_world(turn, box_of.weights(dt, slope, mobility[0]))
                 about = box_of.in_world(turn, box_of.weights(dt, turn_slope, mobility[1]))
-                link_damping[link, group] = link_damping[link, group] + box_of.about_origin(about, along, centre)
+                symmetric.add_damping(link_damping, link, group, about, along, centre)
 
     @wp.kernel(name=f"{kind}_adjoint", module=adjoint_module, enable_backward=False)
     @used_arguments_only

@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.dynamics.aba import articulated_functions
+from warp_kernels.dynamics.symmetric import symmetric_functions, symmetric_headers
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
@@ -24,17 +24,14 @@ from warp_kernels.types import kernel_module, lane_types
 @functools.cache
 def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group)."""
-    t, a, art = lane_types(scalar, lanes), algebra(scalar, lanes), articulated_functions(scalar, lanes)
+    t, a, of = lane_types(scalar, lanes), algebra(scalar, lanes), symmetric_functions(scalar, lanes)
     spatial, articulated = t.spatial, t.articulated
     states, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=t.real)
     motions, matrices = wp.array2d(dtype=spatial), wp.array2d(dtype=articulated)
-    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("link_damping", "link_damping_adjoint"))
-    half = scalar(0.5)
-
-    @wp.func
-    def mixed(x: spatial, y: spatial):
-        """Return (x y' + y x') / 2."""
-        return half * (art.square(x + y, a.real(half)) - art.square(x - y, a.real(half)))
+    module, adjoint_module = (
+        kernel_module(name, scalar, lanes, headers=symmetric_headers(lanes))
+        for name in ("link_damping", "link_damping_adjoint")
+    )
 
     @wp.kernel(module=module, enable_backward=False)
     def damping_masses(
@@ -43,27 +40,27 @@ def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         paths: Paths,
         # Data in
         subspace: motions,
-        link_damping: matrices,
         # Data out
-        subtree_damping: matrices,
+        link_damping: matrices,
         kahan_mass: reals,
         joint_diagonal: reals,
     ):
-        """Add the entries below the diagonal, packed, to kahan_mass, and those on it to joint_diagonal."""
+        """Sum D over subtrees, in place; add the entries below the diagonal, packed, to kahan_mass, if that has rows,
+        and those on it to joint_diagonal.
+        """
         tree, group = wp.tid()
         first = links.tree_start[tree]
         last = links.tree_start[tree + 1]
-        for link in range(first, last):
-            subtree_damping[link, group] = link_damping[link, group]
         for back in range(last - first):
             link = last - 1 - back
-            whole = subtree_damping[link, group]
             parent = links.parent[link]
             if parent >= 0:
-                subtree_damping[parent, group] = subtree_damping[parent, group] + whole
+                of.add_matrix(link_damping, link, link_damping, parent, group)
+            if kahan_mass.shape[0] == 0:
+                continue
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 s = subspace[k, group]
-                force = art.apply(whole, s)
+                force = of.matrix_times(link_damping, link, group, s)
                 joint_diagonal[k, group] = joint_diagonal[k, group] + a.dot_spatial(s, force)
                 for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
                     entry = a.dot_spatial(subspace[paths.ancestor[at], group], force)
@@ -77,7 +74,7 @@ def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         qdd: states,
         subspace: motions,
-        subtree_damping: matrices,
+        link_damping: matrices,
         # Adjoint in
         motion_weight: states,
         mass_bar: reals,
@@ -87,18 +84,18 @@ def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace_bar: motions,
     ):
         """Compute the adjoint of D, as the symmetric matrix whose product with a change of D is that of the result, and
-        add to that of subspaces. motion_weight: -h w; mass_bar: packed, each entry together with its mirror.
+        add to that of subspaces. link_damping: sums over subtrees; motion_weight: -h w; mass_bar: packed, each entry
+        together with its mirror.
         """
         tree, group = wp.tid()
         first = links.tree_start[tree]
         last = links.tree_start[tree + 1]
         for back in range(last - first):
             link = last - 1 - back
-            whole = subtree_damping[link, group]
-            total = articulated()
+            link_damping_bar[link, group] = articulated()
             for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 s = subspace[k, group]
-                force = art.apply(whole, s)
+                force = of.matrix_times(link_damping, link, group, s)
                 weight = a.load(motion_weight, group, k)
                 change = a.load(qdd, group, k)
                 own = mass_bar_diagonal[k, group] + a.mul(weight, change)
@@ -109,13 +106,12 @@ def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     bar += a.mul(a.load(motion_weight, group, j), change)
                     along += a.scale_spatial(bar, subspace[j, group])
                     subspace_bar[j, group] = subspace_bar[j, group] + a.scale_spatial(bar, force)
-                subspace_bar[k, group] = subspace_bar[k, group] + a.scale_spatial(own, force) + art.apply(whole, along)
-                total += mixed(along, s)
-            link_damping_bar[link, group] = total
+                found = a.scale_spatial(own, force) + of.matrix_times(link_damping, link, group, along)
+                subspace_bar[k, group] = subspace_bar[k, group] + found
+                of.add_product(link_damping_bar, link, group, along, s)
         for link in range(first, last):
             if links.parent[link] >= 0:
-                above = link_damping_bar[links.parent[link], group]
-                link_damping_bar[link, group] = link_damping_bar[link, group] + above
+                of.add_matrix(link_damping_bar, links.parent[link], link_damping_bar, link, group)
 
     return SimpleNamespace(
         modules=(module, adjoint_module), damping_masses=damping_masses, damping_adjoint=damping_adjoint

@@ -66,7 +66,8 @@ class MiddleDynamics(FreeDynamics):
         heavy = [step.tendons.heavy] if step.tendons and step.tendons.heavy.count else []
         self._drag = step.link_forces.drag
         drag = [self._drag] if self._drag else []
-        self._masses: list[HeavyTendons | RateDamping | Drag] = [*heavy, *self.rates, *drag]
+        self._masses: list[HeavyTendons | RateDamping | Drag] = [*heavy, *self.rates] if self._has_coupling else []
+        self._masses += drag
         self.kahan_mass = groups.scalars(entries if self._masses else 0)
         self.kahan_theta = groups.of_groups(trees, t.real)
         lifted = trees if len(step.floating) else 0
@@ -115,12 +116,12 @@ class MiddleDynamics(FreeDynamics):
         """Change accelerations by damping along rows and by Kahan's rule, with the impulses of loops."""
         for rate in self.rates:
             rate.damp()
-        if not self._has_coupling:
-            return
         if self._masses:
             clear(self.kahan_mass.groups)
         for each in self._masses:
             each.write_masses(self._step)
+        if not self._has_coupling:
+            return
         self._step.launch(self._kahan.couple_velocities, self._trees)
         if self.loops:
             self.loops.couple()

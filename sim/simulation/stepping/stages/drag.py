@@ -22,8 +22,8 @@ class Drag:
         drag_link, drag_size, drag_placement: link, edges and placement of each box, sorted by link.
         drag_mobility: inverse inertias that weigh the damping of its motion, and of its turns [box].
         drag_motion: velocities of links [link, group].
-        link_damping: D in a step from the middle, otherwise without rows [link, group].
-        subtree_damping: sums of D over subtrees [link, group].
+        link_damping: D in a step from the middle, otherwise without rows; at the end of the step summed over subtrees
+            [link, group].
         drag_motion_bar: scratch.
     """
 
@@ -42,7 +42,7 @@ class Drag:
         self.drag_mobility: wp.array = wp.array(mobility, dtype=one.vec2, device=step.device)
         t, damped = step.groups.types, model.num_links if step.weighted else 0
         self.drag_motion = step.groups.of_groups(model.num_links, t.spatial)
-        self.link_damping, self.subtree_damping = (step.groups.of_groups(damped, t.articulated) for _ in range(2))
+        self.link_damping = step.groups.of_groups(damped, t.articulated)
 
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
@@ -54,7 +54,7 @@ class Drag:
         self._launch(self._drag.drag)
 
     def write_masses(self, step: Workspace) -> None:
-        """Add the damping to entries of the mass matrix."""
+        """Sum D over subtrees, and add the damping to entries of the mass matrix."""
         self._launch(self._damping.damping_masses)
 
     def damping_adjoint(self) -> None:
