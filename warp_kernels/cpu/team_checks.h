@@ -3,7 +3,7 @@
 //
 // Between two calls of sync() no two items may access the same number, unless both only read it. What is outside of
 // loops over items all threads do, so that no item may write what is read there; what follows a loop counts as its last
-// item, up to the next sync(). Accesses by native functions aren't seen.
+// item, up to the next sync(). What native functions read by operator[] of Entries is seen, what they write isn't.
 #pragma once
 
 #include "arrays.h"
@@ -95,6 +95,22 @@ struct Checks {
 static Checks checks;
 
 } // namespace backswing::team
+
+namespace backswing {
+
+#define BACKSWING_NOTE_ENTRIES(T)                          \
+    template <>                                            \
+    inline T& Entries<T>::operator[](int k) const {        \
+        T& entry = *reinterpret_cast<T*>(at + k * step);   \
+        team::checks.note(entry, false);                   \
+        return entry;                                      \
+    }
+BACKSWING_NOTE_ENTRIES(wp::float32)
+BACKSWING_NOTE_ENTRIES(wp::float64)
+BACKSWING_NOTE_ENTRIES(Vec3<wp::float32>)
+BACKSWING_NOTE_ENTRIES(Vec3<wp::float64>)
+
+} // namespace backswing
 
 // Kernels load entries from addresses and store them by these functions, for which a compiler prefers the following.
 namespace wp {

@@ -1,4 +1,6 @@
-"""Newton's method by a team of threads per world, compared with that of one thread: a team of one on a CPU."""
+"""Newton's method by a team of threads per world, under both laws, compared with that of one thread: a team of one on a
+CPU.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,10 +12,11 @@ import warp as wp
 
 import sim
 from scenes import quadruped
-from sim.simulation.stepping.solvers.teams import NewtonTeams
+from sim.simulation.stepping.solvers.teams import MujocoTeams, NewtonTeams
 from tests.contact import solution_checks as checks
+from tests.contact.mujoco import test_gradients as mujoco_gradients
 from tests.errors import raises_naming
-from tests.golden import mechanisms, plain
+from tests.golden import mechanisms, mujoco_law, plain
 from tests.golden.case import Case
 from tests.golden.record import TABLE, record
 from tests.simulation import differences
@@ -36,6 +39,17 @@ CASES: dict[str, Callable[[], Case]] = {
     "arm": lambda: replace(plain.arm(2), steps=20),
     "arm with tendons": lambda: mechanisms.tendons(worlds=2, steps=20),
     "loops": lambda: replace(mechanisms.loops(), steps=10),
+    "MuJoCo's law: quadruped": lambda: plain.standing(worlds=3, steps=20, contact=mujoco_law.CONE),
+    "MuJoCo's law: quadruped on a pyramid": lambda: plain.standing(worlds=2, steps=10, contact=mujoco_law.PYRAMID),
+    "MuJoCo's law: bodies": lambda: mujoco_law.bodies(worlds=2),
+    "MuJoCo's law: bodies on pyramids": lambda: mujoco_law.bodies("pyramidal"),
+    "MuJoCo's law: friction of all dimensions": lambda: mujoco_law.bodies(box=6),
+    "MuJoCo's law: sliding and rolling": lambda: plain.skis((0.01, 0.03), contact=mujoco_law.CONE),
+    "MuJoCo's law: rolling on pyramids": lambda: plain.skis((0.01, 0.03), contact=mujoco_law.PYRAMID),
+    "MuJoCo's law: sweeps without slip": lambda: replace(mujoco_law.noslip("elliptic"), steps=5),
+    "MuJoCo's law: sweeps on pyramids": lambda: replace(mujoco_law.noslip("pyramidal"), steps=5),
+    "MuJoCo's law: tendons by Runge-Kutta": lambda: replace(mujoco_law.tendons("rk4"), steps=5),
+    "MuJoCo's law: loops": lambda: replace(mechanisms.loops(contact=mujoco_law.CONE), steps=10),
 }
 
 
@@ -43,7 +57,7 @@ CASES: dict[str, Callable[[], Case]] = {
 def test_as_one_thread(name):
     """States, impulses, gradients in all inputs and parameters, and the Jacobian of a step."""
     case = CASES[name]()
-    one, team = record(case), record(replace(case, options=TEAM))
+    one, team = record(case), record(replace(case, options={**case.options, **TEAM}))
     assert one.keys() - set_of_tables(one) == team.keys() - set_of_tables(team)
     for key in one.keys() - set_of_tables(one) - {"residual", "adjoint_residual"}:
         if one[key].dtype.kind == "f":
@@ -62,16 +76,19 @@ def set_of_tables(found: dict[str, np.ndarray]) -> set[str]:
     return {key for key in found if key.startswith(TABLE)}
 
 
-def test_in_single_precision():
+@pytest.mark.parametrize(
+    ("contact", "solver"), [(sim.HardContact(), NewtonTeams), (mujoco_law.CONE, MujocoTeams)], ids=["hard", "MuJoCo's"]
+)
+def test_in_single_precision(contact, solver):
     """As close to double precision as one thread."""
     found = {}
     for name, dtype, options in (("exact", "float64", {}), ("one", "float32", {}), ("team", "float32", TEAM)):
         scene = quadruped.build(dtype, height=0.002, servo=True)
-        simulator = sim.Simulator(scene.model, 1 / 240, 2, "cpu", **options)
+        simulator = sim.Simulator(scene.model, 1 / 240, 2, "cpu", contact, **options)
         trajectory = simulator.rollout(simulator.state(scene.q0), steps=30, control=quadruped.standing_legs())
         gradient = trajectory.backward(np.ones((2, scene.model.nq)))
         found[name] = (trajectory.q.numpy()[-1], trajectory.qd.numpy()[-1], gradient.q.numpy())
-    assert isinstance(simulator.engine.shards[0].step.solver, NewtonTeams)
+    assert type(simulator.engine.shards[0].step.solver) is solver
     for exact, one, team, bound in zip(found["exact"], found["one"], found["team"], (1e-6, 1e-4, 1e-4), strict=True):
         errors = [np.abs(values - exact).max() / np.abs(exact).max() for values in (one, team)]
         assert errors[1] < max(3.0 * errors[0], bound), errors
@@ -100,7 +117,8 @@ def reversed_items(monkeypatch):
 @pytest.mark.slow
 def test_items_of_a_phase_do_not_meet(reversed_items):
     """Bodies that slide, roll and spin, and bodies on each other."""
-    for case in (CASES["sliding and rolling"](), CASES["stack"](), CASES["balls in layers"]()):
+    names = ("sliding and rolling", "stack", "balls in layers", "MuJoCo's law: sliding and rolling")
+    for case in (CASES[name]() for name in names):
         ends = []
         for options in ({}, TEAM):
             simulator = replace(case, options=options).simulator()
@@ -115,6 +133,17 @@ def test_items_of_a_phase_do_not_meet(reversed_items):
     assert solver.module.name.startswith("backswing.tests.reversed.")
 
 
+@pytest.fixture
+def with_teams(monkeypatch):
+    """Gradients are those of teams; the differences are those of one thread."""
+    of_one_thread = differences.Case.simulator
+
+    def of_teams(case: differences.Case, num_worlds: int = 1, *others: str, **parameters: np.ndarray) -> sim.Simulator:
+        return of_one_thread(case, num_worlds, *others, **parameters).replace(num_worlds, **TEAM)
+
+    monkeypatch.setattr(differences.Case, "simulator", of_teams)
+
+
 @pytest.mark.parametrize(
     ("check_scene", "inside"),
     [
@@ -123,15 +152,13 @@ def test_items_of_a_phase_do_not_meet(reversed_items):
         (checks.check_robot, ()),
     ],
 )
-def test_gradients_by_differences(check_scene, inside, monkeypatch):
-    """The gradients of teams; the differences are those of one thread."""
-    of_one_thread = differences.Case.simulator
-
-    def of_teams(case: differences.Case, num_worlds: int = 1, *others: str, **parameters: np.ndarray) -> sim.Simulator:
-        return of_one_thread(case, num_worlds, *others, **parameters).replace(num_worlds, **TEAM)
-
-    monkeypatch.setattr(differences.Case, "simulator", of_teams)
+def test_gradients_by_differences(check_scene, inside, with_teams):
     check_scene(sim.HardContact(), *inside)
+
+
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+def test_gradients_under_the_law_of_mujoco(cone, with_teams, tmp_path):
+    mujoco_gradients.test_sliding_rolling_and_at_limits(tmp_path, cone, 1.0, (0.02, 1.0), 6)
 
 
 def test_what_teams_do_not_solve():
@@ -139,9 +166,8 @@ def test_what_teams_do_not_solve():
     for width in (0, 2, 64, "8"):
         with raises_naming("threads_per_world is", "1, 8, 16 or 32"):
             sim.Simulator(model, 0.01, device="cpu", threads_per_world=width)
-    for contact in (sim.PgsContact(), sim.MujocoContact()):
-        with raises_naming("threads_per_world=8 requires sim.HardContact", type(contact).__name__):
-            sim.Simulator(model, 0.01, device="cpu", contact=contact, threads_per_world=8)
+    with raises_naming("threads_per_world=8 requires sim.HardContact or sim.MujocoContact", "PgsContact"):
+        sim.Simulator(model, 0.01, device="cpu", contact=sim.PgsContact(), threads_per_world=8)
     with raises_naming("no smoothed gradients"):
         sim.Simulator(model, 0.01, device="cpu", contact=sim.HardContact(gradient_smoothing=0.1), threads_per_world=8)
     with raises_naming("allows 64 degrees of freedom", "threads_per_world=1"):

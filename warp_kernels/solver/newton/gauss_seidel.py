@@ -88,12 +88,10 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             iterate.step_length[i, world] = f.step_lengths(block)
 
     @wp.func
-    def harden(world: int, count: int, factor: scalar, problem: Problem, iterate: Iterate):
-        """Multiply the constraints' R by 1 / ``factor``. The swept impulses become those of the iterate."""
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
-            iterate.sweep_impulse[i, world] = iterate.impulse[i, world]
+    def harden(i: int, world: int, factor: scalar, problem: Problem, iterate: Iterate):
+        """Multiply a constraint's R by 1 / ``factor``. Its swept impulse becomes that of the iterate."""
+        problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
+        iterate.sweep_impulse[i, world] = iterate.impulse[i, world]
 
     @wp.func
     def find_motion(

@@ -201,15 +201,29 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
             state.mode = SWEPT
         return state
 
+    @wp.func
+    def last_sweeps(state: State, count: int):
+        """Return the state of a world that isn't DONE after the last system, for the sweeps that settle it."""
+        if state.mode != SWEPT:
+            state.sweeps = next_sweeps(state.passes, state.sweeps, count)
+            state.passes += 1
+        return state
+
+    @wp.func
+    def changes_problem(state: State):
+        """Return whether the problem becomes harder or softer, or a new round begins."""
+        return state.harder != one or (state.mode == HELD and state.in_round == 0)
+
     return SimpleNamespace(
         coupled=coupled,
         first_state=first_state,
-        next_sweeps=next_sweeps,
+        last_sweeps=last_sweeps,
         first_length=first_length,
         next_length=next_length,
         outcome=outcome,
         asks_for_rounding=asks_for_rounding,
         next_state=next_state,
+        changes_problem=changes_problem,
     )
 
 
@@ -299,3 +313,39 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         return states, solved
 
     return SimpleNamespace(begin=begin, iterate=iterate)
+
+
+def world_iteration_functions(scalar: Any, Work: Any, decisions: SimpleNamespace, **operations: wp.Function) -> Any:
+    """Return the iteration over one world, or a part of one, whose state is that of the iteration.
+
+    Args:
+        scalar: precision.
+        Work: struct of its data, with its number of constraints, ``count``.
+        decisions: of :func:`decision_functions`.
+        operations: those of :func:`iteration_functions` that are not about states.
+    """
+    State = newton_structs(scalar).State
+
+    @wp.func
+    def state(n: int, work: Work, states: State):
+        return states
+
+    @wp.func
+    def with_state(n: int, work: Work, states: State, state: State):
+        return state
+
+    @wp.func
+    def count_at(n: int, work: Work):
+        return work.count
+
+    @wp.func
+    def measure(work: Work):
+        """Do nothing: the squares of one world are computed on demand."""
+
+    @wp.func
+    def end(work: Work, states: State, solved: int):
+        """Do nothing: there is only one world, and its results are in the arrays already."""
+
+    own = {"state": state, "with_state": with_state, "count_at": count_at, "measure": measure, "end": end}
+    world = SimpleNamespace(width=1, Work=Work, States=State, decisions=decisions, **own, **operations)
+    return iteration_functions(scalar, world)

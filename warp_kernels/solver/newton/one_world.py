@@ -11,7 +11,7 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
-from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
+from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, world_iteration_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -56,6 +56,25 @@ def work_struct(scalar: Any) -> Any:
 
 
 @functools.cache
+def problem_change(scalar: Any, friction: str, divided: bool = False) -> wp.Function:
+    """Return the Warp function that changes a constraint for the next step, under the hard law."""
+    f, sweeps = residual_functions(scalar, friction, divided=divided), sweep_functions(scalar, friction, divided)
+    structs = newton_structs(scalar)
+    State, Problem, Iterate = structs.State, structs.Problem, structs.Iterate
+    one = scalar(1.0)
+
+    @wp.func
+    def change(i: int, world: int, state: State, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Make a constraint harder or softer, or store its normal impulse for a new round."""
+        if state.harder != one:
+            sweeps.harden(i, world, state.harder, problem, iterate)
+        else:
+            f.hold_normal_impulse(i, world, constraints, problem, iterate)
+
+    return change
+
+
+@functools.cache
 def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
     """Return the Warp functions for one precision and friction model or cone of MuJoCo's, of whole worlds or of
     parts.
@@ -64,10 +83,11 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     descent = descent_functions(scalar, friction, divided)
     coupled = f.coupled
     sweeps = sweep_functions(scalar, friction, divided) if coupled else SimpleNamespace()
+    change = problem_change(scalar, friction, divided) if coupled else None
     decide = decision_functions(scalar, coupled, in_group=False)
     structs, common = newton_structs(scalar), row_functions(scalar)
     Work, State = work_struct(scalar), structs.State
-    zero, one = scalar(0.0), scalar(1.0)
+    zero = scalar(0.0)
 
     @Native(scalar, 1, "newton").func_native()
     def opaque(world: int) -> int:
@@ -82,18 +102,6 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             return common.value_of(work.regularisation, world, 0)
         else:
             return scalar(STIFFEST)
-
-    @wp.func
-    def state(n: int, work: Work, states: State):
-        return states
-
-    @wp.func
-    def with_state(n: int, work: Work, states: State, state: State):
-        return state
-
-    @wp.func
-    def count_at(n: int, work: Work):
-        return work.count
 
     @wp.func(inline=True)
     def sweep(work: Work, state: State):
@@ -143,10 +151,6 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         )
         return state
 
-    @wp.func
-    def measure(work: Work):
-        """Do nothing: the squares of one world are computed on demand."""
-
     @wp.func(inline=True)
     def magnitudes(n: int, work: Work):
         return descent.magnitudes(work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate)
@@ -163,35 +167,15 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     def prepare(n: int, work: Work, state: State):
         """Make the problem harder or softer, and store the normal impulses for a new round."""
         if wp.static(coupled):
-            if state.harder != one:
-                sweeps.harden(work.world, work.count, state.harder, work.problem, work.iterate)
-            elif state.mode == HELD and state.in_round == 0:
-                f.hold_normal_impulses(work.world, work.count, work.constraints, work.problem, work.iterate)
+            if decide.changes_problem(state):
+                for m in range(work.count):
+                    i = f.parts.constraint_of(m, work.world, work.iterate)
+                    change(i, work.world, state, work.constraints, work.problem, work.iterate)
 
-    @wp.func
-    def end(work: Work, states: State, solved: int):
-        """Do nothing: there is only one world, and its results are in the arrays already."""
-
-    loop = iteration_functions(
-        scalar,
-        SimpleNamespace(
-            width=1,
-            Work=Work,
-            States=State,
-            decisions=decide,
-            state=state,
-            with_state=with_state,
-            count_at=count_at,
-            find_steps=find_steps,
-            move=move,
-            measure=measure,
-            magnitudes=magnitudes,
-            step_square=step_square,
-            goal=goal,
-            prepare=prepare,
-            end=end,
-        ),
-    )
+    loop = world_iteration_functions(
+        scalar, Work, decide, find_steps=find_steps, move=move, magnitudes=magnitudes, step_square=step_square,
+        goal=goal, prepare=prepare,
+    )  # fmt: skip
 
     # Inline: a call copies the descriptors of all arrays, which takes as long as solving a small island.
     @wp.func(inline=True)
@@ -209,10 +193,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             left = descent.velocity_left(work.world, work.nv, work.system, work.iterate)
         if wp.static(coupled):
             if last.mode != DONE:
-                if last.mode != SWEPT:
-                    last.sweeps = decide.next_sweeps(last.passes, last.sweeps, work.count)
-                    last.passes += 1
-                sweep(work, last)
+                sweep(work, decide.last_sweeps(last, work.count))
                 sweeps.settle(work.world, work.count, work.paths, work.constraints, work.problem, work.iterate)
         return left, solved
 

@@ -66,6 +66,16 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         return vec3(problem.bound[contact, world], resistance[0], resistance[1])
 
     @wp.func
+    def pair_impulses(constraint: int, contact: int, world: int, problem: Problem, iterate: Iterate):
+        """Return the impulses of a contact and of its TORSION, see :mod:`warp_kernels.solver.mujoco.laws`."""
+        return cone.impulse_at(
+            iterate.value[contact, world],
+            iterate.value[constraint, world],
+            problem.row_stiffness[contact, world],
+            coefficients(contact, world, problem),
+        )
+
+    @wp.func
     def pair_slopes(constraint: int, contact: int, world: int, problem: Problem, iterate: Iterate):
         """Compute the slopes of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.laws`."""
         return cone.slopes(
@@ -130,12 +140,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
                 if is_paired(kind, contact, world, problem):
                     continue
                 if follows_contact(kind):
-                    own, other = cone.impulse_at(
-                        iterate.value[contact, world],
-                        value,
-                        problem.row_stiffness[contact, world],
-                        coefficients(contact, world, problem),
-                    )
+                    own, other = pair_impulses(i, contact, world, problem, iterate)
                     iterate.impulse[contact, world] = own
                     iterate.impulse[i, world] = other
                     if own[0] > zero:
@@ -331,12 +336,10 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             iterate.sweep_impulse[i, world] = linear_impulse(i, world, constraints, problem, iterate)
 
     @wp.func
-    def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Store the normal impulses of the iterate as bounds."""
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            if is_contact(constraints.kind[i, world]):
-                iterate.held[i, world] = normal_impulse(i, world, COUPLED, problem, iterate)
+    def hold_normal_impulse(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Store a contact's normal impulse as the bound of its friction."""
+        if is_contact(constraints.kind[i, world]):
+            iterate.held[i, world] = normal_impulse(i, world, COUPLED, problem, iterate)
 
     return SimpleNamespace(
         laws=laws,
@@ -352,6 +355,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         cone=cone,
         is_paired=is_paired,
         coefficients=coefficients,
+        pair_impulses=pair_impulses,
         pair_slopes=pair_slopes,
         residual_square=residual_square,
         find_residual=find_residual,
@@ -359,5 +363,5 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         linear_impulse=linear_impulse,
         linear_residual=linear_residual,
         keep_impulses=keep_impulses,
-        hold_normal_impulses=hold_normal_impulses,
+        hold_normal_impulse=hold_normal_impulse,
     )

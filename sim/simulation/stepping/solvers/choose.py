@@ -3,13 +3,13 @@
 from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.model import Model
-from sim.simulation.options import ContactMethod, HardContact, PgsContact
+from sim.simulation.options import ContactMethod, PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
 from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesWithAdjoint
 from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesWithAdjoint
 from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
-from sim.simulation.stepping.solvers.teams import NewtonTeams
+from sim.simulation.stepping.solvers.teams import MujocoTeams, NewtonTeams
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
@@ -42,7 +42,7 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     if isinstance(options, PgsContact):
         return PgsOfSweeps if options.adjoint == "unrolled" else PgsOfSolutions
     if step.threads_per_world > 1:
-        return NewtonTeams
+        return MujocoTeams if step.by_mujoco else NewtonTeams
     resists_alone = step.layout.resisting and not (step.by_mujoco and step.cone != RESISTING)
     small = step.model.nv <= MOST_DOFS
     if step.groups.lanes > 1 and small and not resists_alone:
@@ -67,15 +67,15 @@ def require_teams(threads_per_world: int, model: Model, contact: ContactMethod) 
         raise ModelError(f"Simulator: threads_per_world is {threads_per_world!r}; it must be 1, 8, 16 or 32")
     if threads_per_world == 1:
         return
-    if not isinstance(contact, HardContact):
+    if isinstance(contact, PgsContact):
         raise ModelError(
-            f"Simulator: threads_per_world={threads_per_world} requires sim.HardContact, but the contact method is "
-            f"{type(contact).__name__}; choose contact=sim.HardContact() or threads_per_world=1"
+            f"Simulator: threads_per_world={threads_per_world} requires sim.HardContact or sim.MujocoContact, but the "
+            "contact method is PgsContact; choose one of them or threads_per_world=1"
         )
     if model.num_trees > 1 and model.nv > MOST_DOFS:
         raise ModelError(
             f"Simulator: threads_per_world={threads_per_world} allows {MOST_DOFS} degrees of freedom for a model of "
-            f"several trees, but this one has {model.nv}, which islands solve faster; choose threads_per_world=1"
+            f"several trees, but this one has {model.nv}, which one thread solves faster; choose threads_per_world=1"
         )
     if contact.gradient_smoothing > 0.0:
         raise ModelError(

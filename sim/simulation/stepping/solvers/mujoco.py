@@ -33,8 +33,13 @@ class Mujoco(Newton):
 
     def solve(self) -> None:
         """Minimise the cost of accelerations, and sweep."""
-        self._soften()
-        self._minimise()
+        options = self._step.contact_options
+        assert isinstance(options, MujocoContact)
+        impedance_ratio = self._step.scalar(options.impratio)
+        self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
+        self._search(self.problem)
+        if self.noslip:
+            self.noslip.run()
 
     def adjoint(self) -> None:
         """Run the backward pass of the sweeps, and solve the transposed system of the solution."""
@@ -45,16 +50,10 @@ class Mujoco(Newton):
             kernel, matrix_bar = impulse_kernels(step.scalar).coupled_response, self.noslip.matrix_bar
             step.launch_over_constraints(kernel, matrix_bar=matrix_bar)
 
-    def _soften(self) -> None:
-        options = self._step.contact_options
-        assert isinstance(options, MujocoContact)
-        impedance_ratio = self._step.scalar(options.impratio)
-        self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
-
-    def _minimise(self) -> None:
-        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds, work=self._work(self.problem))
-        if self.noslip:
-            self.noslip.run()
+    def _search(self, problem: Any, **velocities: Any) -> None:
+        """Minimise the cost of a problem, see :meth:`sim.simulation.stepping.solvers.newton.Newton._search`."""
+        kernel = self._convex_kernels.convex_solve
+        self._step.launch(kernel, self._step.num_worlds, work=self._work(problem), **velocities)
 
     @property
     def _cone(self) -> str:
@@ -77,14 +76,13 @@ class MujocoLanes(Mujoco):
     # Parts of a solution that the group stores for the adjoint.
     keeps = KEEPS_ALL
 
-    def solve(self) -> None:
-        """Minimise the cost of all worlds of a group, then of unfinished ones, and sweep."""
-        self._soften()
+    def _search(self, problem: Any, **velocities: Any) -> None:
+        """Minimise the cost of all worlds of a group, then of unfinished ones."""
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
-        work = self._group_work(self.problem, self.keeps if self._has_backward else 0)
-        step.launch(kernel, step.groups.num_groups, work=work)
-        self._minimise()
+        work = self._group_work(problem, self.keeps if self._has_backward else 0)
+        step.launch(kernel, step.groups.num_groups, work=work, **velocities)
+        super()._search(problem, **velocities)
 
 
 class MujocoLanesWithAdjoint(MujocoLanes):

@@ -121,6 +121,8 @@ class Newton(ConstraintSolver):
 
     # Whether worlds are divided into islands of bodies that constraints couple.
     has_islands = False
+    # Whether systems are stored in ``system``.
+    has_system = True
     shared: Any
     block_bar: wp.array
     further_value_bar: wp.array
@@ -130,7 +132,8 @@ class Newton(ConstraintSolver):
         assert isinstance(step.contact_options, HardContact | MujocoContact)
         self.iterations = step.contact_options.iterations
         self.held_share, self.row_inverse_mass = (step.worlds_last(0) for _ in range(2))
-        constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
+        constraints = step.max_constraints
+        room = system_room(step.model, constraints, self.has_islands) if self.has_system else 0
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
         self.row_stiffness, self.iterate = arrays.row_stiffness, arrays.iterate
         self.islands, self.system = arrays.islands, arrays.system

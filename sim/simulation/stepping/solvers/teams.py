@@ -1,8 +1,9 @@
-"""Newton's method under the hard law by a team of threads per world, and its adjoint."""
+"""Newton's method by a team of threads per world, and its adjoint."""
 
 from typing import Any
 
 from sim.arrays.allocation import fill, zeros
+from sim.simulation.stepping.solvers.mujoco import Mujoco
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
@@ -12,11 +13,13 @@ from warp_kernels.team import WIDTHS, lanes_of_team
 
 
 class NewtonTeams(Newton):
-    """Newton's method by a team of threads per world. On a CPU one thread does the work of a team.
+    """Newton's method under the hard law by a team of threads per world. On a CPU one thread does the work of a team.
 
     Attributes:
-        slope, follow, scratch: see :func:`warp_kernels.solver.newton.team.system.team_work_struct`.
+        slope, mixed, scratch: see :func:`warp_kernels.solver.newton.team.system.team_work_struct`.
     """
+
+    has_system = False
 
     def __init__(self, step: Workspace):
         super().__init__(step)
@@ -27,7 +30,7 @@ class NewtonTeams(Newton):
         self._variant = (step.scalar, self._cone, width, dofs)
         self._threads = (step.num_worlds, lanes_of_team(step.device, width))
         self.slope = step.worlds_last(step.max_constraints, types.mat33)
-        self.follow = step.worlds_last(step.max_constraints, types.vec3)
+        self.mixed = step.worlds_last(step.max_constraints if step.layout.resisting else 0, types.mat33)
         self.scratch: Any = zeros((step.num_worlds, 0 if dofs else room_of(nv)), step.scalar, step.device)
 
     def _search(self, problem: Any, **velocities: Any) -> None:
@@ -53,6 +56,10 @@ class NewtonTeams(Newton):
             problem=problem,
             iterate=iterate,
             slope=self.slope,
-            follow=self.follow,
+            mixed=self.mixed,
             scratch=self.scratch,
         )
+
+
+class MujocoTeams(NewtonTeams, Mujoco):
+    """The same under MuJoCo's law. The noslip sweeps work world by world."""

@@ -1,5 +1,5 @@
-"""Adjoint of the solution under the hard law by a team of threads per world, see
-:mod:`warp_kernels.solver.newton.adjoint` for the equations.
+"""Adjoint of the solution by a team of threads per world, see :mod:`warp_kernels.solver.newton.adjoint` for the
+equations.
 """
 
 import functools
@@ -39,7 +39,12 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
     rounding = scalar(1000.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
     @wp.func
-    def values_adjoint(work: Work, further_impulse_bar: wp.array2d(dtype=vec3), rhs_bar: wp.array2d(dtype=vec3)):
+    def values_adjoint(
+        work: Work,
+        further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
+        rhs_bar: wp.array2d(dtype=vec3),
+    ):
         """Compute the adjoints of the row values for x, stored in step. Slips keep s."""
         world = work.world
         for n in range(team.lane(), work.count, team.size()):
@@ -48,14 +53,19 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
             if further_impulse_bar.shape[0] > 0:
                 s += further_impulse_bar[i, world]
             work.iterate.slip[i, world] = s
-            rhs_bar[i, world] = s * work.slope[i, world]
+            bar = s * work.slope[i, world]
+            if further_value_bar.shape[0] > 0:
+                bar += further_value_bar[i, world]
+            rhs_bar[i, world] = bar
         team.sync()
         for n in range(team.lane(), work.count, team.size()):
             i = team.item(n, work.count)
             if follows_contact(work.constraints.kind[i, world]):
                 contact = work.constraints.item[i, world]
-                normal = wp.dot(work.follow[i, world], work.iterate.slip[i, world])
-                rhs_bar[contact, world] = rhs_bar[contact, world] + vec3(normal, zero, zero)
+                mixed = work.mixed[i, world]
+                rhs_bar[contact, world] = rhs_bar[contact, world] + work.iterate.slip[i, world] * mixed
+                if wp.static(f.paired):
+                    rhs_bar[i, world] = rhs_bar[i, world] + mixed * work.iterate.slip[contact, world]
         team.sync()
 
     @wp.func
@@ -63,12 +73,13 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         work: Work,
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Compute the residual of the right-hand side for x, stored in step. Return its square, in the kinetic energy
         norm.
         """
-        values_adjoint(work, further_impulse_bar, rhs_bar)
+        values_adjoint(work, further_impulse_bar, further_value_bar, rhs_bar)
         square = zero
         for n in range(team.lane(), work.nv, team.size()):
             k = team.item(n, work.nv)
@@ -84,6 +95,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         work: Work,
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Solve for x, stored in step, and for the adjoints of the row values; refine if the residual exceeds rounding.
@@ -95,7 +107,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         for n in range(team.lane(), work.nv, team.size()):
             work.iterate.step[team.item(n, work.nv), world] = zero
         team.sync()
-        square = system_residual(work, weight, further_impulse_bar, rhs_bar)
+        square = system_residual(work, weight, further_impulse_bar, further_value_bar, rhs_bar)
         left = square
         for attempt in range(2):
             system.set_side(one, work.iterate.residual, work)
@@ -108,7 +120,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
                 k = team.item(n, work.nv)
                 work.iterate.step[k, world] = work.iterate.step[k, world] + work.iterate.work[k, world]
             team.sync()
-            left = system_residual(work, weight, further_impulse_bar, rhs_bar)
+            left = system_residual(work, weight, further_impulse_bar, further_value_bar, rhs_bar)
             if left <= rounding * rounding * square:
                 break
         if square > zero:
@@ -125,6 +137,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         # Data out
         work: Work,
         # Adjoint out
@@ -150,16 +163,34 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         work.world = world
         work.count = count
         work.nv = work.paths.dof_depth.shape[0]
-        left = find_values_adjoint(work, weight, further_impulse_bar, rhs_bar)
+        left = find_values_adjoint(work, weight, further_impulse_bar, further_value_bar, rhs_bar)
         if wp.isnan(left):
             left = scalar(wp.inf)
         if team.is_first():
             adjoint_residual[world] = wp.max(adjoint_residual[world], left)
-        team.sync()
         for n in range(team.lane(), count, team.size()):
             i = team.item(n, count)
             kind = work.constraints.kind[i, world]
             item = work.constraints.item[i, world]
+            value = work.iterate.value[i, world]
+            if wp.static(f.paired) and (follows_contact(kind) or f.is_paired(kind, item, world, work.problem)):
+                compliance_bar[i, world] = law_adjoint.common_resistance_adjoint(
+                    i, world, value, rhs_bar[i, world], work.problem
+                )
+                if follows_contact(kind):
+                    bound_bar[i, world] = zero
+                    found = f.cone.coefficient_bars(
+                        work.iterate.value[item, world],
+                        value,
+                        work.problem.row_stiffness[item, world],
+                        f.coefficients(item, world, work.problem),
+                        work.iterate.slip[item, world],
+                        work.iterate.slip[i, world],
+                    )
+                    bound_bar[item, world] = found[0]
+                    before = contact_resistance_bar[item, world]
+                    contact_resistance_bar[item, world] = before + vec2(found[1], found[2])
+                continue
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, work.problem, work.iterate)
             bars = law_adjoint.bound_adjoint(
                 i, kind, item, world, work.iterate.slip[i, world], bounds, work.problem, work.iterate
@@ -167,15 +198,19 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
             bound_bar[i, world] = bars[0]
             if follows_contact(kind):
                 contact_resistance_bar[item, world] = contact_resistance_bar[item, world] + bars
-            value = work.iterate.value[i, world]
-            resistance_bar = law_adjoint.resistance_adjoint(
-                i, kind, world, value, rhs_bar[i, world], bounds, regularisation, work.constraints, work.problem,
-                compliance,
-            )  # fmt: skip
-            compliance_bar[i, world] = resistance_bar[0]
-            block_bar[i, world] = law_adjoint.block_adjoint(
-                i, kind, world, value, rhs_bar[i, world], resistance_bar, regularisation, work.constraints,
-                work.problem, equalities, equalities_bar, regularisation_bar,
-            )  # fmt: skip
+            if wp.static(f.coupled):
+                resistance_bar = law_adjoint.resistance_adjoint(
+                    i, kind, world, value, rhs_bar[i, world], bounds, regularisation, work.constraints, work.problem,
+                    compliance,
+                )  # fmt: skip
+                compliance_bar[i, world] = resistance_bar[0]
+                block_bar[i, world] = law_adjoint.block_adjoint(
+                    i, kind, world, value, rhs_bar[i, world], resistance_bar, regularisation, work.constraints,
+                    work.problem, equalities, equalities_bar, regularisation_bar,
+                )  # fmt: skip
+            else:
+                compliance_bar[i, world] = law_adjoint.common_resistance_adjoint(
+                    i, world, value, rhs_bar[i, world], work.problem
+                )
 
     return SimpleNamespace(module=module, team_solution_adjoint=team_solution_adjoint)

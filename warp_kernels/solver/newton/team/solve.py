@@ -1,4 +1,4 @@
-"""Newton's method under the hard law, by a team of threads per world."""
+"""Newton's method by a team of threads per world, under either law."""
 
 import functools
 from types import SimpleNamespace
@@ -6,17 +6,21 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.structs import WORLD_HEADERS
 from warp_kernels.solver.newton.team.steps import team_step_functions
 from warp_kernels.solver.newton.team.system import team_work_struct
 from warp_kernels.team import TEAM_HEADERS
 from warp_kernels.types import kernel_module
 
-# Arguments of factories beyond the scalar type, for checks over all kernels: friction model, threads of a team, degrees
-# of freedom for which there is shared memory.
+# Arguments of factories beyond the scalar type, for checks over all kernels: friction model or cone of MuJoCo's, threads
+# of a team, degrees of freedom for which there is shared memory.
 VARIANTS = {
-    "team_newton_kernels": [("cone", 32, 0), ("pyramid", 32, 0), ("cone", 32, 24), ("cone", 16, 24), ("cone", 8, 24)],
-}
+    "team_newton_kernels": [
+        ("cone", 32, 0), ("pyramid", 32, 0), ("cone", 32, 24), ("cone", 16, 24), ("cone", 8, 24),
+        ("elliptic", 32, 0), ("pyramidal", 32, 0), (RESISTING, 32, 0), ("pyramidal", 32, 40),
+    ],
+}  # fmt: skip
 
 
 def team_module(name: str, scalar: Any, friction: str, width: int, dofs: int) -> wp.Module:
@@ -29,11 +33,11 @@ def team_module(name: str, scalar: Any, friction: str, width: int, dofs: int) ->
 
 @functools.cache
 def team_newton_kernels(scalar: Any, friction: str, width: int, dofs: int) -> SimpleNamespace:
-    """Return the solver for one precision and friction model.
+    """Return the solver for one precision and law.
 
     Args:
         scalar: precision.
-        friction: friction model.
+        friction: friction model of the hard law, or cone of MuJoCo's.
         width: threads of a team on a GPU.
         dofs: degrees of freedom for which shared memory is reserved; 0 for none.
     """
@@ -60,7 +64,8 @@ def team_newton_kernels(scalar: Any, friction: str, width: int, dofs: int) -> Si
         """Solve all worlds.
 
         residual: as the largest velocity, by the pivots of the last system [m/s or rad/s].
-        work: ``row_stiffness`` of its problem changes during the solve, and keeps the value of the end.
+        work: ``row_stiffness`` of its problem changes during the solve under the hard law, and keeps the value of the
+            end.
         solver_iterations: systems solved.
         """
         world, _lane = wp.tid()
@@ -78,7 +83,7 @@ def team_newton_kernels(scalar: Any, friction: str, width: int, dofs: int) -> Si
                     k, k + 1, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.z_before, world
                 )
             work.scale = team.total(scale)
-            work.epsilon = f.common.value_of(work.regularisation, world, 0)
+            work.epsilon = f.share_of(work)
             left, solved = f.solve(work, iterations)
         if team.is_first():
             residual[world] = left

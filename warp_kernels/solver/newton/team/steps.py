@@ -1,7 +1,7 @@
 """Newton's method on the world of a team: the operations of :mod:`warp_kernels.solver.newton.iteration`.
 
 All threads of a team go through the iteration with the same state. They share out the constraints and degrees of
-freedom; sweeps of Gauss-Seidel, which are rare, are left to one of them.
+freedom; sweeps of Gauss-Seidel, which are rare and of the hard law alone, are left to one of them.
 """
 
 import functools
@@ -10,11 +10,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.newton.constants import GUIDED
+from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions, initial_guesses, line_search
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
-from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
+from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, world_iteration_functions
+from warp_kernels.solver.newton.one_world import problem_change
 from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.team.system import team_system_functions, team_work_struct
@@ -66,6 +68,14 @@ def team_residual_functions(scalar: Any, friction: str, width: int, dofs: int) -
             i = team.item(n, work.count)
             kind = work.constraints.kind[i, world]
             item = work.constraints.item[i, world]
+            if wp.static(f.paired):
+                if f.is_paired(kind, item, world, work.problem):
+                    continue  # with its TORSION
+                if follows_contact(kind):
+                    first, other = f.pair_impulses(i, item, world, work.problem, work.iterate)
+                    work.iterate.impulse[item, world] = first
+                    work.iterate.impulse[i, world] = other
+                    continue
             bounds = f.impulse_bounds(i, kind, item, world, mode, work.problem, work.iterate)
             work.iterate.impulse[i, world] = laws.impulse_at(
                 kind, work.iterate.value[i, world], work.problem.row_stiffness[i, world], bounds
@@ -131,7 +141,6 @@ def team_residual_functions(scalar: Any, friction: str, width: int, dofs: int) -
             work.iterate.slip[i, world] = products.row_product(
                 i, world, work.paths, work.constraints, work.problem.row, work.iterate.step
             )
-        team.sync()
         begins = zero
         grows = zero
         for n in range(team.lane(), work.nv, team.size()):
@@ -173,12 +182,22 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     own = team_residual_functions(scalar, friction, width, dofs)
     system, descent = own.system, own.descent
     f, team = system.residual, system.team
-    sweeps = sweep_functions(scalar, friction)
-    decide = decision_functions(scalar, coupled=True, in_group=False)
+    coupled = f.coupled
+    sweeps = sweep_functions(scalar, friction) if coupled else SimpleNamespace()
+    change = problem_change(scalar, friction) if coupled else None
+    decide = decision_functions(scalar, coupled, in_group=False)
     structs, common = newton_structs(scalar), row_functions(scalar)
     Work, State = team_work_struct(scalar), structs.State
     Problem, Iterate = structs.Problem, structs.Iterate
     zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def share_of(work: Work):
+        """Return R of the world as a share of the effective inverse mass."""
+        if wp.static(coupled):
+            return common.value_of(work.regularisation, work.world, 0)
+        else:
+            return scalar(STIFFEST)
 
     @wp.func
     def set_guess(world: int, nv: int, attempt: int, problem: Problem, iterate: Iterate):
@@ -205,18 +224,6 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     begin = initial_guesses(scalar, set_guess, find_residual, descent.pushes)
 
     @wp.func
-    def state(n: int, work: Work, states: State):
-        return states
-
-    @wp.func
-    def with_state(n: int, work: Work, states: State, state: State):
-        return state
-
-    @wp.func
-    def count_at(n: int, work: Work):
-        return work.count
-
-    @wp.func
     def sweep(work: Work, state: State, last: bool):
         """Sweep as often as a state says, by one thread, and compute the implied values; the ``last`` sweeps settle
         the impulses.
@@ -235,17 +242,20 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     @wp.func
     def find_steps(work: Work, state: State):
         """Sweep if the state asks for it, and compute the step."""
-        if state.mode == SWEPT:
-            sweep(work, state, False)
+        if wp.static(coupled):
+            if state.mode == SWEPT:
+                sweep(work, state, False)
         system.assemble(state.mode, False, work)
-        if state.mode == SWEPT:
-            own.linear_residual(work)
+        if wp.static(coupled):
+            if state.mode == SWEPT:
+                own.linear_residual(work)
         system.set_side(-one, work.iterate.residual, work)
         found = bool(system.factorise(work) > wp.static(descent.singular))
         if found:
             system.solve_upper(work.iterate.step, work)
-            if state.mode == SWEPT and state.passes <= GUIDED:
-                own.keep_impulses(work)
+            if wp.static(coupled):
+                if state.mode == SWEPT and state.passes <= GUIDED:
+                    own.keep_impulses(work)
         state = decide.first_length(state, found)
         if found and state.mode == HELD:
             state.length = own.exact_length(work)
@@ -262,10 +272,6 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
             team.sync()
         state.square = own.find_residual(state.bounds, work)
         return state
-
-    @wp.func
-    def measure(work: Work):
-        """Do nothing: the squares of one world are computed on demand."""
 
     @wp.func
     def magnitudes(n: int, work: Work):
@@ -288,37 +294,17 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     @wp.func
     def prepare(n: int, work: Work, state: State):
         """Make the problem harder or softer, and store the normal impulses for a new round."""
-        if team.is_first():
-            if state.harder != one:
-                sweeps.harden(work.world, work.count, state.harder, work.problem, work.iterate)
-            elif state.mode == HELD and state.in_round == 0:
-                f.hold_normal_impulses(work.world, work.count, work.constraints, work.problem, work.iterate)
-        team.sync()
+        if wp.static(coupled):
+            if decide.changes_problem(state):
+                for m in range(team.lane(), work.count, team.size()):
+                    i = team.item(m, work.count)
+                    change(i, work.world, state, work.constraints, work.problem, work.iterate)
+                team.sync()
 
-    @wp.func
-    def end(work: Work, states: State, solved: int):
-        """Do nothing: there is only one world, and its results are in the arrays already."""
-
-    loop = iteration_functions(
-        scalar,
-        SimpleNamespace(
-            width=1,
-            Work=Work,
-            States=State,
-            decisions=decide,
-            state=state,
-            with_state=with_state,
-            count_at=count_at,
-            find_steps=find_steps,
-            move=move,
-            measure=measure,
-            magnitudes=magnitudes,
-            step_square=step_square,
-            goal=goal,
-            prepare=prepare,
-            end=end,
-        ),
-    )
+    loop = world_iteration_functions(
+        scalar, Work, decide, find_steps=find_steps, move=move, magnitudes=magnitudes, step_square=step_square,
+        goal=goal, prepare=prepare,
+    )  # fmt: skip
 
     @wp.func
     def solve(work: Work, iterations: int):
@@ -333,11 +319,9 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         left = zero
         if solved > 0:
             left = system.velocity_left(work)
-        if last.mode != DONE:
-            if last.mode != SWEPT:
-                last.sweeps = decide.next_sweeps(last.passes, last.sweeps, work.count)
-                last.passes += 1
-            sweep(work, last, True)
+        if wp.static(coupled):
+            if last.mode != DONE:
+                sweep(work, decide.last_sweeps(last, work.count), True)
         return left, solved
 
-    return SimpleNamespace(team=team, descent=descent, common=common, solve=solve)
+    return SimpleNamespace(team=team, descent=descent, share_of=share_of, solve=solve)

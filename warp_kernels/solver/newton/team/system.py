@@ -54,9 +54,10 @@ def team_work_struct(scalar: Any) -> Any:
             scale: of rounding, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
             tolerance: of the residual, as a share of ``scale``.
             epsilon: R as a share of the effective inverse mass.
-            regularisation: that share of each world.
+            regularisation: that share of each world, in the hard law.
             slope: derivative of each constraint's impulses with respect to its values [nc, world].
-            follow: that of TORSION with respect to the normal value of its contact [nc, world].
+            mixed: that of the impulses of TORSION with respect to the values of its contact [nc, world]; the contact's
+                depend on those of TORSION by the transpose under MuJoCo's law, and not at all under the hard law.
             scratch: memory of teams without shared memory [world, room].
         """
 
@@ -72,7 +73,7 @@ def team_work_struct(scalar: Any) -> Any:
         problem: structs.Problem
         iterate: structs.Iterate
         slope: wp.array2d(dtype=t.mat33)
-        follow: wp.array2d(dtype=t.vec3)
+        mixed: wp.array2d(dtype=t.mat33)
         scratch: wp.array2d(dtype=scalar)
 
     return TeamWork
@@ -80,11 +81,11 @@ def team_work_struct(scalar: Any) -> Any:
 
 @functools.cache
 def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> SimpleNamespace:
-    """Return the Warp functions for one precision and friction model.
+    """Return the Warp functions for one precision and friction model or cone of MuJoCo's.
 
     Args:
         scalar: precision.
-        friction: friction model.
+        friction: friction model or cone.
         width: threads of a team on a GPU.
         dofs: degrees of freedom for which shared memory is reserved, see :func:`shared_dofs`.
     """
@@ -92,7 +93,7 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
     team = team_functions(scalar, width, room_of(dofs))
     factor = factor_kernels(scalar)
     Work = team_work_struct(scalar)
-    vec3 = warp_types(scalar).vec3
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
@@ -130,17 +131,25 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
 
     @wp.func
     def find_slopes(mode: int, work: Work):
-        """Compute ``slope`` and ``follow`` of each constraint."""
+        """Compute ``slope`` of each constraint, and ``mixed`` of each TORSION."""
         world = work.world
         for n in range(team.lane(), work.count, team.size()):
             i = team.item(n, work.count)
             kind = work.constraints.kind[i, world]
             item = work.constraints.item[i, world]
+            if wp.static(f.paired):
+                if f.is_paired(kind, item, world, work.problem):
+                    continue  # with its TORSION
+                if follows_contact(kind):
+                    first, mixed, other = f.pair_slopes(i, item, world, work.problem, work.iterate)
+                    work.slope[item, world] = first
+                    work.slope[i, world] = other
+                    work.mixed[i, world] = wp.transpose(mixed)
+                    continue
             own, follows = f.slopes(i, kind, item, world, mode, work.problem, work.iterate)
-            if not follows_contact(kind):
-                follows = vec3()
             work.slope[i, world] = own
-            work.follow[i, world] = follows
+            if follows_contact(kind):
+                work.mixed[i, world] = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
         team.sync()
 
     @wp.func
@@ -157,7 +166,7 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
 
     @wp.func
     def assemble(mode: int, transposed: bool, work: Work):
-        """Assemble the derivative of the residual with respect to z, or its transpose."""
+        """Assemble the derivative of the residual with respect to z, or its transpose. :func:`set_side` comes next."""
         find_slopes(mode, work)
         matrix = matrix_of(work)
         world, nv = work.world, work.nv
@@ -176,15 +185,15 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
                             subtract(p, slope * own, i, work)
                         else:
                             subtract(p, own * slope, i, work)
-                follow = work.follow[i, world]
-                if wp.dot(follow, follow) > zero:
-                    contact = work.constraints.item[i, world]
-                    if transposed:
-                        subtract(p, follow * entry(contact, k, work)[0], i, work)
-                    else:
-                        subtract(p, vec3(wp.dot(entry(i, k, work), follow), zero, zero), contact, work)
+                if follows_contact(work.constraints.kind[i, world]):
+                    mixed = work.mixed[i, world]
+                    if wp.ddot(mixed, mixed) > zero:
+                        contact = work.constraints.item[i, world]
+                        if transposed or wp.static(f.paired):
+                            subtract(p, mixed * entry(contact, k, work), i, work)
+                        if not transposed or wp.static(f.paired):
+                            subtract(p, entry(i, k, work) * mixed, contact, work)
             matrix[p, nv + 1] = matrix[p, p]
-        team.sync()
 
     @wp.func
     def set_side(share: scalar, values: wp.array2d(dtype=scalar), work: Work):
