@@ -98,12 +98,12 @@ static Checks checks;
 
 namespace backswing {
 
-#define BACKSWING_NOTE_ENTRIES(T)                          \
-    template <>                                            \
-    inline T& Entries<T>::operator[](int k) const {        \
-        T& entry = *reinterpret_cast<T*>(at + k * step);   \
-        team::checks.note(entry, false);                   \
-        return entry;                                      \
+#define BACKSWING_NOTE_ENTRIES(T)                                                                                      \
+    template <>                                                                                                        \
+    inline T& Entries<T>::operator[](int k) const {                                                                    \
+        T& entry = *reinterpret_cast<T*>(at + k * step);                                                               \
+        team::checks.note(entry, false);                                                                               \
+        return entry;                                                                                                  \
     }
 BACKSWING_NOTE_ENTRIES(wp::float32)
 BACKSWING_NOTE_ENTRIES(wp::float64)

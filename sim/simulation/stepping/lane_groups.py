@@ -198,7 +198,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
     return fill(
         group_structs(scalar).Group,
         path=wp.array(path_masks(model), dtype=wp.uint64, device=device),
-        order=integers(constraints * lanes),
+        slot_constraint=integers(constraints * lanes),
         dofs=integers(room * nv),
         length=integers(room),
         rows=numbers(room * nv * 3),

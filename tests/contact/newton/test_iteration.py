@@ -8,6 +8,7 @@ import warp as wp
 from warp_kernels.solver.newton import iteration
 from warp_kernels.solver.newton.constants import MOST_PER_CONSTRAINT, PASSES, ROUND, ROUNDS, SOFTER, TANGLE
 from warp_kernels.solver.newton.iteration import (
+    AFTER_SWEEPS,
     BEFORE,
     CLOSER,
     DONE,
@@ -18,7 +19,6 @@ from warp_kernels.solver.newton.iteration import (
     NOW,
     SINGULAR,
     STAYED,
-    SWEPT,
 )
 from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
@@ -75,15 +75,17 @@ STEPS = {
     "a step leads on": ("world", made(mode=COUPLED), MOVED, {"mode": COUPLED}),
     "a step leads to the solution": ("world", made(mode=COUPLED, square=1e-12), MOVED, {"mode": DONE}),
     "first sweeps": (
-        "world", made(mode=COUPLED, square=0.9), STAYED, {"mode": SWEPT, "passes": 1, "sweeps": 2 * COUNT}
+        "world", made(mode=COUPLED, square=0.9), STAYED, {"mode": AFTER_SWEEPS, "passes": 1, "sweeps": 2 * COUNT}
     ),
-    "no pivots": ("world", made(mode=COUPLED, found=0), SINGULAR, {"mode": SWEPT}),
-    "far": ("world", made(mode=SWEPT, passes=1, sweeps=20), FAR, {"mode": SWEPT, "passes": 2, "sweeps": 40}),
+    "no pivots": ("world", made(mode=COUPLED, found=0), SINGULAR, {"mode": AFTER_SWEEPS}),
+    "far": (
+        "world", made(mode=AFTER_SWEEPS, passes=1, sweeps=20), FAR, {"mode": AFTER_SWEEPS, "passes": 2, "sweeps": 40}
+    ),
     "most sweeps": (
-        "world", made(mode=SWEPT, passes=3, sweeps=60), FAR, {"passes": 4, "sweeps": MOST_PER_CONSTRAINT * COUNT}
+        "world", made(mode=AFTER_SWEEPS, passes=3, sweeps=60), FAR, {"passes": 4, "sweeps": MOST_PER_CONSTRAINT * COUNT}
     ),
-    "near": ("world", made(mode=SWEPT, passes=1, square=0.01), MOVED, {"mode": COUPLED, "passes": 1}),
-    "the last pass": ("world", made(mode=SWEPT, passes=PASSES), MOVED, {"mode": COUPLED}),
+    "near": ("world", made(mode=AFTER_SWEEPS, passes=1, square=0.01), MOVED, {"mode": COUPLED, "passes": 1}),
+    "the last pass": ("world", made(mode=AFTER_SWEEPS, passes=PASSES), MOVED, {"mode": COUPLED}),
     "a round": (
         "world", made(mode=COUPLED, square=0.9, passes=PASSES, in_round=3), STAYED,
         {"mode": HELD, "rounds": 1, "in_round": 0, "enough": 0.9e-4, "harder": 1.0},
@@ -92,14 +94,14 @@ STEPS = {
     "a round ends": ("world", made(mode=HELD, bounds=COUPLED, passes=PASSES), MOVED, {"mode": COUPLED}),
     "softer": (
         "world", made(mode=COUPLED, square=0.9, passes=PASSES, rounds=ROUNDS), STAYED,
-        {"mode": SWEPT, "soft": NOW, "harder": 1.0 / SOFTER, "passes": 1, "sweeps": 2 * COUNT},
+        {"mode": AFTER_SWEEPS, "soft": NOW, "harder": 1.0 / SOFTER, "passes": 1, "sweeps": 2 * COUNT},
     ),
     "softer only once": (
         "world", made(mode=COUPLED, square=0.9, passes=PASSES, rounds=ROUNDS, soft=BEFORE), STAYED, {"mode": HELD}
     ),
     "as it was": (
         "world", made(mode=COUPLED, square=1e-12, soft=NOW, passes=4), MOVED,
-        {"mode": SWEPT, "soft": BEFORE, "harder": SOFTER, "passes": 1},
+        {"mode": AFTER_SWEEPS, "soft": BEFORE, "harder": SOFTER, "passes": 1},
     ),
     "a softer problem goes on": ("world", made(mode=COUPLED, soft=NOW), MOVED, {"mode": COUPLED, "soft": NOW}),
     "left": ("group", made(mode=COUPLED, square=0.9, passes=PASSES), STAYED, {"mode": LEFT}),
@@ -150,7 +152,7 @@ def test_only_a_step_that_leads_nowhere_may_be_rounding(kernels):
 def test_the_last_system_is_that_of_the_problem_itself(kernels):
     step = kernels["world"][0]
     found = after_step(step, made(mode=COUPLED, soft=NOW), further=1)[1]
-    assert (found["mode"], found["soft"], found["harder"]) == (SWEPT, BEFORE, SOFTER)
+    assert (found["mode"], found["soft"], found["harder"]) == (AFTER_SWEEPS, BEFORE, SOFTER)
     wedged = made(mode=COUPLED, square=0.9, passes=PASSES, rounds=ROUNDS)
     found = after_step(step, wedged, further=1)[1]
     assert (found["mode"], found["soft"]) == (HELD, NEVER)
@@ -162,7 +164,7 @@ def test_half_of_a_step_then_none(kernels):
     assert [(each["tries"], each["length"]) for each in found] == [(1, -0.5), (1, -0.5), (0, 0.0)]
     assert after_length(length, made(mode=COUPLED))["tries"] == 0
     assert after_length(length, made(mode=COUPLED, square=0.9, found=0))["tries"] == 0
-    assert after_length(length, made(mode=SWEPT, square=0.9))["tries"] == 0
+    assert after_length(length, made(mode=AFTER_SWEEPS, square=0.9))["tries"] == 0
 
 
 def test_a_round_ends_with_the_coupled_residual(kernels):
@@ -182,6 +184,6 @@ def test_first_mode(kernels):
     begin = kernels["world"][2]
     assert first(begin, COUNT, 1e-12)["mode"] == DONE
     assert first(begin, COUNT, 1.0)["mode"] == first(begin, TANGLE + 1, 0.01)["mode"] == COUPLED
-    swept = first(begin, TANGLE + 1, 1.0)
-    assert (swept["mode"], swept["passes"], swept["harder"]) == (SWEPT, 1, 1.0)
+    tangled = first(begin, TANGLE + 1, 1.0)
+    assert (tangled["mode"], tangled["passes"], tangled["harder"]) == (AFTER_SWEEPS, 1, 1.0)
     assert first(kernels["convex"][2], TANGLE + 1, 1.0)["mode"] == HELD

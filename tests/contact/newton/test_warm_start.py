@@ -53,7 +53,7 @@ def test_the_solution_does_not_depend_on_it(settled):
         systems["warm"] += int(warm.solver_iterations[0])
         systems["cold"] += int(cold.solver_iterations[0])
     assert int(warm.engine.shards[0].step.constraint_stage.constraints.count.numpy()[0]) > 64, (
-        "fewer are not swept at first"
+        "fewer begin without sweeps"
     )
     # Some tenth fewer; a rounding, such as of another order of threads, changes it by a hundredth.
     assert systems["warm"] < 0.95 * systems["cold"]

@@ -267,7 +267,7 @@ BACKSWING_INLINE void keep_impulses(
         const wp::int64 world = group * L + n;
         if (world >= value.shape[1]) return;
         for (int constraint = 0; constraint < count; ++constraint) {
-            const int own = shared.order.data[constraint * L + n];
+            const int own = shared.slot_constraint.data[constraint * L + n];
             if (own < 0) continue;
             Number* values = entry<Number>(value, own, world);
             Number* impulses = entry<Number>(impulse, own, world);

@@ -51,7 +51,7 @@ BACKSWING_INLINE void rows_adjoint(int slot, int group, int nv, const TreeDofs& 
     const Items<Number, L> weight(weight_array, group);
     const Pack nothing = 0;
     const wp::uint64* masks = shared.path.data;
-    const int* own_constraint = shared.order.data + slot * L;
+    const int* own_constraint = shared.slot_constraint.data + slot * L;
     const Pack* bar = packs<Number, L>(shared.fields) + slot * FIELDS + RHS_BAR;
     const Pack b[3] = {bar[0], bar[1], bar[2]};
     const bool has_own =

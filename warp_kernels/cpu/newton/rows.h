@@ -37,7 +37,7 @@ BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const T
     const Ancestors path(paths);
     const Pack* speed = packs<Number, L>(shared.velocity);
     const Pack part = *packs<Number, L>(shared.three);
-    const int* own_constraint = shared.order.data + slot * L;
+    const int* own_constraint = shared.slot_constraint.data + slot * L;
     // The rows times velocities and times their changes; sums of the magnitudes of the terms of the former and of all.
     Pack before[3], changes[3], sizes_before[3], sizes[3];
     for (int r = 0; r < 3; ++r) before[r] = changes[r] = sizes_before[r] = sizes[r] = nothing;

@@ -6,7 +6,7 @@
 namespace backswing::newton::sweeps {
 
 // Data of the sweeps per constraint: see the Python module.
-constexpr int SWEPT = 0;
+constexpr int IMPULSE = 0;
 constexpr int BEFORE = 3;
 constexpr int COMPLIANCE = 6;
 constexpr int BLOCK = 8;
@@ -46,7 +46,7 @@ BACKSWING_INLINE void add_block(
     }
 }
 
-// Set z to the velocities of the swept impulses, in worlds to be swept.
+// Set z to the velocities of the sweeps' impulses, in worlds with sweeps to come.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Number>& inverse_mass_array,
     const Array<Number>& z_before_array, const Group& shared, const Array<Number>& z_array) {
@@ -58,8 +58,9 @@ BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Num
     for (int k = 0; k < nv; ++k) z[k] = chosen ? -z_before[k] : z[k];
     for (int constraint = 0; constraint < count; ++constraint) {
         const Acting<Number, L> rows(shared, constraint, nv);
-        const Pack* swept = packs<Number, L>(shared.fields) + constraint * FIELDS + SWEPT;
-        const Pack push[3] = {chosen ? swept[0] : nothing, chosen ? swept[1] : nothing, chosen ? swept[2] : nothing};
+        const Pack* impulse = packs<Number, L>(shared.fields) + constraint * FIELDS + IMPULSE;
+        const Pack push[3] = {
+            chosen ? impulse[0] : nothing, chosen ? impulse[1] : nothing, chosen ? impulse[2] : nothing};
         for (int d = 0; d < rows.size; ++d)
             z[rows.list[d]] += (rows.entries[3 * d] * push[0] + rows.entries[3 * d + 1] * push[1] +
                                    rows.entries[3 * d + 2] * push[2]) *
@@ -94,14 +95,14 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
         for (int k = 0; k < nv; ++k) start[k] = z[k];
         for (int constraint = 0; constraint < count; ++constraint) {
             Pack* own_fields = all_fields + constraint * FIELDS;
-            Pack* swept = own_fields + SWEPT;
+            Pack* impulse = own_fields + IMPULSE;
             const Pack* value_before = own_fields + BEFORE;
             const Pack* compliance = own_fields + COMPLIANCE;
             const Pack* own = own_fields + BLOCK;
             const Pack* lengths = own_fields + LENGTHS;
             const Pack bound = own_fields[BOUND], is = own_fields[CLASS];
             Pack* moved = own_fields + CHANGE;
-            const Pack old[3] = {swept[0], swept[1], swept[2]};
+            const Pack old[3] = {impulse[0], impulse[1], impulse[2]};
             Mask goes_on = (wanted > turn) & (is != nothing);
             if (turn % EVERY) goes_on &= (old[0] != nothing) | (old[1] != nothing) | (old[2] != nothing);
             for (int c = 0; c < 3; ++c) moved[c] = nothing;
@@ -156,7 +157,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
             }
             for (int c = 0; c < 3; ++c) {
                 moved[c] = goes_on ? found[c] - old[c] : nothing;
-                swept[c] = goes_on ? found[c] : old[c];
+                impulse[c] = goes_on ? found[c] : old[c];
             }
             for (int c = 0; c < 3; ++c)
                 energy += moved[c] * (own[3 * c] * moved[0] + own[3 * c + 1] * moved[1] + own[3 * c + 2] * moved[2]);
@@ -172,7 +173,7 @@ BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Arra
             Pack* own_fields = all_fields + constraint * FIELDS;
             for (int c = 0; c < 3; ++c) {
                 const Pack along = beta * own_fields[DIRECTION + c];
-                own_fields[SWEPT + c] += along;
+                own_fields[IMPULSE + c] += along;
                 own_fields[DIRECTION + c] = along + share * own_fields[CHANGE + c];
             }
         }

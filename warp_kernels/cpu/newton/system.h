@@ -12,12 +12,12 @@ BACKSWING_INLINE void gather_rows(int constraint, int group, int nv, const Paths
     Number* to = shared.rows.data + constraint * nv * 3 * L;
     int* list = shared.dofs.data + constraint * nv;
     const wp::uint64* masks = shared.path.data;
-    const int* order = shared.order.data + constraint * L;
+    const int* own_constraint = shared.slot_constraint.data + constraint * L;
     int tails[2 * L];
     wp::uint64 mask = 0;
     for (int n = 0; n < L; ++n)
         for (int side = 0; side < 2; ++side) {
-            const int own = order[n];
+            const int own = own_constraint[n];
             int t = -1;
             if (own >= 0) t = *entry<const int>(tail, 2 * own + side, group * L + n);
             tails[2 * n + side] = t;
@@ -38,7 +38,7 @@ BACKSWING_INLINE void gather_rows(int constraint, int group, int nv, const Paths
         for (int side = 0; side < 2; ++side) {
             const int t = tails[2 * n + side];
             if (t < 0) continue;
-            const char* from = entry<const char>(row, (2 * order[n] + side) * paths.max_depth, group * L + n);
+            const char* from = entry<const char>(row, (2 * own_constraint[n] + side) * paths.max_depth, group * L + n);
             const int depth = path.depths[t];
             const int* above = path.ancestors + path.starts[t];
             for (int d = 0; d <= depth; ++d, from += row.strides[0]) {

@@ -81,7 +81,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         if most == 0:
             linear.finish_weights(group, nv, paths, factor_l, weight)
             return
-        most = s.order.arrange(group, most, constraints, shared)
+        most = s.slots.assign(group, most, constraints, shared)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):
@@ -108,7 +108,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         for i in range(most):
             for n in range(worlds):
                 world = group * lanes + n
-                c = shared.order[i * lanes + n]
+                c = shared.slot_constraint[i * lanes + n]
                 if c >= 0:
                     kind = constraints.kind[c, world]
                     item = constraints.item[c, world]

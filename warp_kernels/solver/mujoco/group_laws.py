@@ -88,7 +88,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         for n in range(lanes):
             world = group * lanes + n
             for i in range(most):
-                own = shared.order[i * lanes + n]
+                own = shared.slot_constraint[i * lanes + n]
                 if own < 0:
                     continue
                 kind = constraints.kind[own, world]

@@ -57,7 +57,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
-        """Return the bounds on spinning and rolling friction of a contact, for its swept normal impulse."""
+        """Return the bounds on spinning and rolling friction of a contact, for its normal impulse in the sweeps."""
         return problem.resistance[contact, world] * iterate.sweep_impulse[contact, world][0]
 
     @wp.func
@@ -71,7 +71,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         iterate: Iterate,
     ):
         """Initialise what all sweeps need of the constraints: ``afresh`` with the impulses of a warm start or zero,
-        else with the swept ones.
+        else with those of the sweeps.
         """
         warm = problem.start.shape[0] > 0
         for n in range(count):
@@ -89,7 +89,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def harden(i: int, world: int, factor: scalar, problem: Problem, iterate: Iterate):
-        """Multiply a constraint's R by 1 / ``factor``. Its swept impulse becomes that of the iterate."""
+        """Multiply a constraint's R by 1 / ``factor``. Its impulse in the sweeps becomes that of the iterate."""
         problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
         iterate.sweep_impulse[i, world] = iterate.impulse[i, world]
 
@@ -97,7 +97,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def find_motion(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Set z to the velocity of the swept impulses."""
+        """Set z to the velocity of the impulses of the sweeps."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = zero
@@ -222,7 +222,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """Run more sweeps from the swept impulses, the ``first`` ones also ``afresh``, see :func:`start`. Scratch of
+        """Run more sweeps from the impulses of the sweeps, the ``first`` ones also ``afresh``, see :func:`start`. Scratch of
         ``iterate`` is used, its ``impulse`` too.
         """
         if first:
@@ -253,7 +253,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def implied_value(
         i: int, kind: int, item: int, world: int, compliance: vec2, at_z: vec3, problem: Problem, iterate: Iterate
     ):
-        """Return the row values implied by a constraint's swept impulses: for sticking rows minus R times the impulse,
+        """Return the row values implied by a constraint's impulses in the sweeps: for sticking rows minus R times the impulse,
         for others those at z.
         """
         value = vec3(at_z[0], at_z[1], at_z[2])
@@ -295,7 +295,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Accept the swept impulses if Newton's method has found nothing better: they are within their bounds."""
+        """Accept the impulses of the sweeps if Newton's method has found nothing better: they are within their bounds."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.impulse[i, world] = iterate.sweep_impulse[i, world]

@@ -5,7 +5,7 @@ The mode of a world selects its next step.
 | mode | step |
 |---|---|
 | COUPLED | on the coupled equations, whose friction follows the normal impulses: the whole step, half of it, or none |
-| SWEPT | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it |
+| AFTER_SWEEPS | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it |
 | HELD | down the convex function for fixed friction bounds, by an exact line search |
 | DONE | none: converged, or the residual is rounding |
 | LEFT | none: a lane group leaves the world to the solver for one |
@@ -16,9 +16,9 @@ A law without coupling (MuJoCo's) is convex, so that its only steps are HELD. A 
 |---|---|---|
 | SINGULAR | COUPLED, HELD | its system has no pivots |
 | STAYED | COUPLED | neither the whole nor half of it reduces the square below ENOUGH |
-| MOVED | COUPLED, SWEPT | z has changed |
+| MOVED | COUPLED, AFTER_SWEEPS | z has changed |
 | MOVED | HELD | the round ends: its square is small enough, or it has had ROUND steps |
-| FAR | SWEPT | the residual exceeds NEAR of the magnitude, and there are passes left |
+| FAR | AFTER_SWEEPS | the residual exceeds NEAR of the magnitude, and there are passes left |
 | CLOSER | HELD | the round continues |
 
 The first line that fits gives the next mode. "Last but one" means that one system may still be solved.
@@ -26,21 +26,21 @@ The first line that fits gives the next mode. "Last but one" means that one syst
 | law | outcome | condition | next |
 |---|---|---|---|
 | any | at the beginning | no impulses, not finite, or no more than the goal of the momenta alone | DONE |
-| coupled | at the beginning | more than TANGLE constraints, and far from the solution | SWEPT |
+| coupled | at the beginning | more than TANGLE constraints, and far from the solution | AFTER_SWEEPS |
 | coupled | at the beginning | | COUPLED |
 | convex | at the beginning | | HELD |
 | convex | SINGULAR | | DONE |
 | convex | CLOSER | no more than the goal, or the step is rounding | DONE |
 | convex | CLOSER | | HELD |
-| coupled | MOVED, STAYED | no more than the goal, or STAYED and the step is rounding; the problem is softer | SWEPT, the problem as it was |
-| coupled | any | last but one; the problem is softer | SWEPT, the problem as it was |
+| coupled | MOVED, STAYED | no more than the goal, or STAYED and the step is rounding; the problem is softer | AFTER_SWEEPS, the problem as it was |
+| coupled | any | last but one; the problem is softer | AFTER_SWEEPS, the problem as it was |
 | coupled | MOVED | no more than the goal | DONE |
 | coupled | MOVED | | COUPLED |
 | coupled | STAYED | the step is rounding | DONE |
 | coupled | CLOSER | | HELD |
-| coupled | SINGULAR, STAYED, FAR | passes left | SWEPT |
+| coupled | SINGULAR, STAYED, FAR | passes left | AFTER_SWEEPS |
 | coupled | SINGULAR, STAYED | in a lane group | LEFT |
-| coupled | SINGULAR, STAYED | after ROUNDS rounds, never softer, not last but one | SWEPT, the problem softer |
+| coupled | SINGULAR, STAYED | after ROUNDS rounds, never softer, not last but one | AFTER_SWEEPS, the problem softer |
 | coupled | SINGULAR, STAYED | | HELD, a new round |
 
 A problem that becomes softer, or is restored, has all its passes again. If a world isn't DONE after the last system,
@@ -71,7 +71,7 @@ from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
 
 # Modes, in addition to COUPLED and HELD. From DONE on there is no step.
-SWEPT, DONE, LEFT = 2, 3, 4
+AFTER_SWEEPS, DONE, LEFT = 2, 3, 4
 # Outcomes of a step.
 SINGULAR, STAYED, MOVED, FAR, CLOSER = range(5)
 # Whether the softer problem has been solved: not yet, it is now, or it was.
@@ -101,7 +101,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         if square <= goal:
             state.mode = DONE
         elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * magnitude:
-            state.mode = SWEPT
+            state.mode = AFTER_SWEEPS
             state.sweeps = next_sweeps(0, 0, count)
             state.passes = 1
         return state
@@ -146,7 +146,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
     @wp.func
     def outcome(state: State, magnitude: scalar):
         """Return the outcome of a step."""
-        if state.mode == SWEPT:
+        if state.mode == AFTER_SWEEPS:
             if state.passes < PASSES and state.square > scalar(NEAR) * magnitude:
                 return int(FAR)
             return int(MOVED)
@@ -184,7 +184,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         elif state.passes < PASSES:
             state.sweeps = next_sweeps(state.passes, state.sweeps, count)
             state.passes += 1
-            state.mode = SWEPT
+            state.mode = AFTER_SWEEPS
         elif wp.static(in_group):
             state.mode = LEFT
         elif state.rounds == ROUNDS and state.soft == NEVER and further > 1:
@@ -198,13 +198,13 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         if state.harder != one:
             state.sweeps = next_sweeps(0, 0, count)
             state.passes = 1
-            state.mode = SWEPT
+            state.mode = AFTER_SWEEPS
         return state
 
     @wp.func
     def last_sweeps(state: State, count: int):
         """Return the state of a world that isn't DONE after the last system, for the sweeps that settle it."""
-        if state.mode != SWEPT:
+        if state.mode != AFTER_SWEEPS:
             state.sweeps = next_sweeps(state.passes, state.sweeps, count)
             state.passes += 1
         return state

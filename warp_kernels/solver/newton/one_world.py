@@ -11,7 +11,13 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
-from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, world_iteration_functions
+from warp_kernels.solver.newton.iteration import (
+    AFTER_SWEEPS,
+    BEFORE,
+    DONE,
+    decision_functions,
+    world_iteration_functions,
+)
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -119,7 +125,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         work.world = opaque(work.world)
         world, count, nv = work.world, work.count, work.nv
         if wp.static(coupled):
-            if state.mode == SWEPT:
+            if state.mode == AFTER_SWEEPS:
                 sweep(work, state)
                 sweeps.implied_values(world, count, work.paths, work.constraints, work.problem, work.iterate)
         symmetric = f.assemble(
@@ -127,11 +133,11 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             work.iterate, work.system,
         )  # fmt: skip
         if wp.static(coupled):
-            if state.mode == SWEPT:
+            if state.mode == AFTER_SWEEPS:
                 f.linear_residual(world, count, nv, work.paths, work.constraints, work.problem, work.iterate)
         found = descent.find_step(world, nv, symmetric, work.system, work.iterate)
         if wp.static(coupled):
-            if state.mode == SWEPT and found and state.passes <= GUIDED:
+            if state.mode == AFTER_SWEEPS and found and state.passes <= GUIDED:
                 f.keep_impulses(world, count, work.paths, work.constraints, work.problem, work.iterate)
         state = decide.first_length(state, found)
         if found and state.mode == HELD:

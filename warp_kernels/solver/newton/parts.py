@@ -113,7 +113,7 @@ def elimination_functions(scalar: Any, divided: bool = False) -> SimpleNamespace
         return end
 
     @wp.func
-    def order(
+    def permute(
         world: int, trees: TreeDofs, constraints: Constraints, couplings: Couplings, iterate: Iterate, system: System
     ):
         """Compute the permutation of the degrees of freedom."""
@@ -141,4 +141,4 @@ def elimination_functions(scalar: Any, divided: bool = False) -> SimpleNamespace
                 system.permutation[first + i, world] = start + dofs - 1 - i
             start += dofs
 
-    return SimpleNamespace(order=order)
+    return SimpleNamespace(permute=permute)

@@ -267,7 +267,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     ):
         """Assemble the derivative of the residual with respect to z. Return whether it is symmetric."""
         symmetric = mark_active(world, count, mode, constraints, problem, iterate, system)
-        elimination.order(world, trees, constraints, couplings, iterate, system)
+        elimination.permute(world, trees, constraints, couplings, iterate, system)
         linear.outline(world, count, nv, paths, constraints, iterate, system)
         linear.clear(world, nv, symmetric, problem.inverse_mass, iterate, system)
         for n in range(count):
@@ -329,7 +329,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def keep_impulses(
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Set the swept impulses to the linearised ones at the end of the step, for sweeps that continue from there."""
+        """Set the impulses of the sweeps to the linearised ones at the end of the step, for sweeps that continue from there."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] += products.row_product(i, world, paths, constraints, problem.row, iterate.step)

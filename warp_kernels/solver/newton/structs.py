@@ -74,7 +74,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             sweep_impulse: impulses of Gauss-Seidel [nc, world].
             block: diagonal block of the Delassus matrix of each constraint, plus R [nc, world].
             row_compliance: R of the first row and of the others [nc, world].
-            step_length: of an update of each row's swept impulse [nc, world].
+            step_length: of an update of each row's impulse in sweeps [nc, world].
             part: start of the current part in the lists below, see :mod:`warp_kernels.solver.newton.parts` [7, world];
                 no rows if worlds are not divided, nor in those lists.
             part_constraint: constraints, part by part [nc, world].

@@ -41,8 +41,8 @@ class ConstraintSolver(Stage):
         """Allocate arrays of the adjoint."""
         step, vec3 = self._step, self._step.device_model.types.vec3
         self.constraint_response, self.coupled_response = (step.worlds_last(0, vec3) for _ in range(2))
-        swept = step.max_constraints if step.constraint_stage.max_couplings else 0
-        self.impulse_bar, self.start_bar = (step.worlds_last(swept, vec3) for _ in range(2))
+        by_sweeps = step.max_constraints if step.constraint_stage.max_couplings else 0
+        self.impulse_bar, self.start_bar = (step.worlds_last(by_sweeps, vec3) for _ in range(2))
         self.distance_share = step.worlds_last(0)
 
     def write_matrix(self) -> None:

@@ -56,7 +56,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         for n in range(lanes):
             world = group * lanes + n
             further = vec3()
-            constraint = shared.order[i * lanes + n]
+            constraint = shared.slot_constraint[i * lanes + n]
             if constraint >= 0:
                 further = further_impulse_bar[constraint, world]
             for r in range(3):
@@ -300,7 +300,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
-            most = s.order.arrange(group, most, constraints, shared)
+            most = s.slots.assign(group, most, constraints, shared)
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
             for n in range(lanes):
@@ -334,7 +334,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             for n in range(lanes):
                 world = group * lanes + n
                 own = mat33()
-                c = shared.order[i * lanes + n]
+                c = shared.slot_constraint[i * lanes + n]
                 if c >= 0:
                     own = find_bars(
                         c, i, n, world, work.regularisation, constraints, problem, compliance, iterate, equalities,
@@ -347,7 +347,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             if coupled_response.shape[0] > 0:
                 for n in range(worlds):
                     world = group * lanes + n
-                    c = shared.order[i * lanes + n]
+                    c = shared.slot_constraint[i * lanes + n]
                     if c >= 0:
                         kind = constraints.kind[c, world]
                         if has_varying_row(kind):

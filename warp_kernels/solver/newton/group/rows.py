@@ -16,7 +16,7 @@ from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.structs import (
     GROUP_ROW_HEADERS,
-    group_order_functions,
+    group_slot_functions,
     group_structs,
     side_structs,
 )
@@ -63,7 +63,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     if lanes == 1:
         return SimpleNamespace()
     of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=warp_types(scalar).vec3)
-    order, reference_rows = group_order_functions(scalar, lanes), reference_row_functions(scalar)
+    slots, reference_rows = group_slot_functions(scalar, lanes), reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Cones, Rows, Bounces = structs.Cones, structs.Rows, structs.Bounces
     Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
@@ -129,14 +129,14 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         joints = Joints()
         joints.cones = cones
         joints.coupling_ratio = coupling_ratio
-        for slot in range(order.arrange(group, most, constraints, shared)):
+        for slot in range(slots.assign(group, most, constraints, shared)):
             for n in range(lanes):
-                i = shared.order[slot * lanes + n]
+                i = shared.slot_constraint[slot * lanes + n]
                 if i >= 0:
                     world = group * lanes + n
                     kind = constraints.kind[i, world]
                     if has_own_kernels(kind):
-                        shared.order[slot * lanes + n] = -1
+                        shared.slot_constraint[slot * lanes + n] = -1
                     else:
                         own = reference_rows.reference(references, kind, constraints.item[i, world], world)
                         shared.three[n] = own[2]

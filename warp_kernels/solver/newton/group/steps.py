@@ -18,7 +18,7 @@ from warp_kernels.solver.newton.group.structs import (
     MOST_CONSTRAINTS,
     SOLVED,
     UNSOLVED,
-    group_order_functions,
+    group_slot_functions,
     group_structs,
 )
 from warp_kernels.solver.newton.group.system import group_functions
@@ -37,7 +37,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     f = residual_functions(scalar, friction)
     laws = f.laws
     descent = descent_functions(scalar, friction)
-    together, order = group_functions(scalar, lanes), group_order_functions(scalar, lanes)
+    together, slots = group_functions(scalar, lanes), group_slot_functions(scalar, lanes)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     Group, Work = group_structs(scalar).Group, group_structs(scalar).Work
@@ -108,7 +108,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         for n in range(lanes):
             world = group * lanes + n
             own = mat33()
-            constraint = shared.order[i * lanes + n]
+            constraint = shared.slot_constraint[i * lanes + n]
             if shared.waits[n] == 0 and constraint >= 0:
                 kind = constraints.kind[constraint, world]
                 item = constraints.item[constraint, world]
@@ -219,9 +219,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             most = int(0)
         if wp.static(by_mujoco):
             if most > 0:
-                most = order.align(work.group, work.constraints, work.shared)
+                most = slots.align(work.group, work.constraints, work.shared)
         else:
-            order.take_in_order(work.group, most, work.constraints, work.shared)
+            slots.assign_in_order(work.group, most, work.constraints, work.shared)
         for n in range(work.worlds):
             work.stage[work.group * lanes + n] = wp.where(has_any and most == 0, UNSOLVED, SOLVED)
         if most > 0:
@@ -243,7 +243,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         get_three=get_three,
         set_three=set_three,
         gather=gather,
-        order=order,
+        slots=slots,
         find_residuals=find_residuals,
         find_slopes=find_slopes,
         factorise_slopes=factorise_slopes,

@@ -74,10 +74,10 @@ SOLVED, UNSOLVED = 0, 1
 # or with it.
 KEEPS_HALF, KEEPS_ALL = 1, 2
 # C++ headers of the kernels of rows, of the solver and of its backward pass, see :mod:`warp_kernels.cpu.native`.
-GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
-GROUP_HEADERS = ("newton/order.h", "newton/system.h", "newton/sweeps.h")
-GROUP_ADJOINT_HEADERS = ("newton/order.h", "newton/system.h", "newton/adjoint_system.h", "newton/geometry.h")
-MUJOCO_GROUP_HEADERS = ("newton/order.h", "newton/system.h", "mujoco/laws.h")
+GROUP_ROW_HEADERS = ("newton/slots.h", "newton/rows.h")
+GROUP_HEADERS = ("newton/slots.h", "newton/system.h", "newton/sweeps.h")
+GROUP_ADJOINT_HEADERS = ("newton/slots.h", "newton/system.h", "newton/adjoint_system.h", "newton/geometry.h")
+MUJOCO_GROUP_HEADERS = ("newton/slots.h", "newton/system.h", "mujoco/laws.h")
 MUJOCO_ADJOINT_HEADERS = (*GROUP_ADJOINT_HEADERS, "mujoco/laws.h")
 
 
@@ -92,7 +92,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             path: degrees of freedom of the path to each one, itself included, as bits [nv].
-            order: index of the constraint that each world has in a slot, -1 for none
+            slot_constraint: index of the constraint that each world has in a slot, -1 for none
                 (:mod:`warp_kernels.solver.newton.group.structs`) [slot, L]. Below, a constraint means a slot.
             dofs: degrees of freedom that a constraint of any of the worlds acts on, ascending [constraint, nv].
             length: number of these [constraint].
@@ -125,7 +125,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         """
 
         path: wp.array(dtype=wp.uint64)
-        order: wp.array(dtype=int)
+        slot_constraint: wp.array(dtype=int)
         dofs: wp.array(dtype=int)
         length: wp.array(dtype=int)
         rows: wp.array(dtype=scalar)
@@ -189,13 +189,13 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """Return the functions for one precision and number of lanes, which write ``order``."""
+def group_slot_functions(scalar: Any, lanes: int) -> SimpleNamespace:
+    """Return the functions for one precision and number of lanes, which write ``slot_constraint``."""
     Group = group_structs(scalar).Group
-    native = Native(scalar, lanes, "newton::order")
+    native = Native(scalar, lanes, "newton::slots")
 
     @native.func_native()
-    def take_in_order(group: int, most: int, constraints: Constraints, shared: Group):
+    def assign_in_order(group: int, most: int, constraints: Constraints, shared: Group):
         """Put constraints with the same index into the same slot."""
 
     @native.func_native()
@@ -205,14 +205,14 @@ def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """
 
     @wp.func
-    def arrange(group: int, most: int, constraints: Constraints, shared: Group):
-        """Call :func:`align` within the capacity, else :func:`take_in_order`. Return the number of slots."""
+    def assign(group: int, most: int, constraints: Constraints, shared: Group):
+        """Call :func:`align` within the capacity, else :func:`assign_in_order`. Return the number of slots."""
         slots = int(0)
         if most <= MOST_CONSTRAINTS:
             slots = align(group, constraints, shared)
         if slots == 0:
-            take_in_order(group, most, constraints, shared)
+            assign_in_order(group, most, constraints, shared)
             slots = most
         return slots
 
-    return SimpleNamespace(take_in_order=take_in_order, align=align, arrange=arrange)
+    return SimpleNamespace(assign_in_order=assign_in_order, align=align, assign=assign)

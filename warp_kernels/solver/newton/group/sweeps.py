@@ -14,10 +14,21 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import EVERY
 from warp_kernels.solver.newton.group.structs import group_structs
 
-# As in ``sweeps.h``. Per-constraint data of the sweeps, [constraint, FIELDS, L]: swept impulses, values at z
+# As in ``sweeps.h``. Per-constraint data of the sweeps, [constraint, FIELDS, L]: impulses of the sweeps, values at z
 # = 0, R of the first row and of the others, the constraint's own matrix row by row, step lengths, bound, the
 # class, see CLASSES, the direction along which the impulses move between sweeps, and their change in the last one.
-SWEPT, BEFORE, COMPLIANCE, BLOCK, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
+IMPULSE, BEFORE, COMPLIANCE, BLOCK, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = (
+    0,
+    3,
+    6,
+    8,
+    17,
+    20,
+    21,
+    22,
+    25,
+    28,
+)
 # A world has no constraint with this index, or an immovable one; one with friction or a unilateral one; one with a
 # bound on both sides; rows without bounds.
 NONE, PUSHES, BOUNDED, UNBOUNDED = 0, 1, 2, 3
@@ -38,7 +49,7 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     def find_motions(
         group: int, count: int, nv: int, inverse_mass: of_worlds, z_before: of_worlds, shared: Group, z: of_worlds
     ):
-        """Set z to the velocities of the swept impulses, in worlds to be swept."""
+        """Set z to the velocities of the impulses of the sweeps, in worlds with sweeps to come."""
 
     @native.func_native(friction == "cone", EVERY)
     def sweep_constraints(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):

@@ -14,10 +14,10 @@ import warp as wp
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import MOST_STEPS, SLOPE, STIFFEST, SUMS, rounding
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.after_sweeps import step_after_sweeps_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import KEEPS_ALL, SOLVED, UNSOLVED, group_structs
-from warp_kernels.solver.newton.group.swept import swept_step_functions
-from warp_kernels.solver.newton.iteration import DONE, SWEPT, decision_functions, iteration_functions
+from warp_kernels.solver.newton.iteration import AFTER_SWEEPS, DONE, decision_functions, iteration_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.types import warp_types
 
@@ -29,7 +29,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     """
     s = group_step_functions(scalar, friction, lanes)
     coupled, together, laws = s.coupled, s.together, s.side
-    swept = swept_step_functions(scalar, friction, lanes) if coupled else SimpleNamespace()
+    after_sweeps = step_after_sweeps_functions(scalar, friction, lanes) if coupled else SimpleNamespace()
     descent, common = descent_functions(scalar, friction), row_functions(scalar)
     decide = decision_functions(scalar, coupled, in_group=True)
     Work, State = group_structs(scalar).Work, newton_structs(scalar).State
@@ -66,22 +66,22 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     def find_steps(work: Work, states: int):
         """Sweep worlds that ask for it, and compute the steps of all."""
         shared = work.shared
-        any_swept = bool(False)
+        any_after_sweeps = bool(False)
         for n in range(lanes):
             mode = shared.state[n].mode
             shared.waits[n] = int(mode >= DONE)
-            any_swept = any_swept or mode == SWEPT
+            any_after_sweeps = any_after_sweeps or mode == AFTER_SWEEPS
         if wp.static(coupled):
-            if any_swept:
-                swept.sweep(work)
-                swept.linear_residuals(work)
+            if any_after_sweeps:
+                after_sweeps.sweep(work)
+                after_sweeps.linear_residuals(work)
         s.find_steps(work)
         for n in range(lanes):
             shared.moves[n] = int(shared.waits[n] == 0 and shared.least[n] > singular)
             shared.lengths[n] = scalar(1.0)
         if wp.static(coupled):
-            if any_swept:
-                swept.keep_impulses(work)
+            if any_after_sweeps:
+                after_sweeps.keep_impulses(work)
         else:
             together.find_energies(
                 work.group,

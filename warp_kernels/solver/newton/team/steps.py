@@ -15,7 +15,13 @@ from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions, initial_guesses, line_search
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
-from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, world_iteration_functions
+from warp_kernels.solver.newton.iteration import (
+    AFTER_SWEEPS,
+    BEFORE,
+    DONE,
+    decision_functions,
+    world_iteration_functions,
+)
 from warp_kernels.solver.newton.one_world import problem_change
 from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
@@ -104,7 +110,7 @@ def team_residual_functions(scalar: Any, friction: str, width: int, dofs: int) -
 
     @wp.func
     def keep_impulses(work: Work):
-        """Set the swept impulses to the linearised ones at the end of the step."""
+        """Set the impulses of the sweeps to the linearised ones at the end of the step."""
         world = work.world
         for n in range(team.lane(), work.count, team.size()):
             i = team.item(n, work.count)
@@ -243,18 +249,18 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     def find_steps(work: Work, state: State):
         """Sweep if the state asks for it, and compute the step."""
         if wp.static(coupled):
-            if state.mode == SWEPT:
+            if state.mode == AFTER_SWEEPS:
                 sweep(work, state, False)
         system.assemble(state.mode, False, work)
         if wp.static(coupled):
-            if state.mode == SWEPT:
+            if state.mode == AFTER_SWEEPS:
                 own.linear_residual(work)
         system.set_side(-one, work.iterate.residual, work)
         found = bool(system.factorise(work) > wp.static(descent.singular))
         if found:
             system.solve_upper(work.iterate.step, work)
             if wp.static(coupled):
-                if state.mode == SWEPT and state.passes <= GUIDED:
+                if state.mode == AFTER_SWEEPS and state.passes <= GUIDED:
                     own.keep_impulses(work)
         state = decide.first_length(state, found)
         if found and state.mode == HELD:

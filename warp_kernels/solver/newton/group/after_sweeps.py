@@ -17,13 +17,13 @@ from warp_kernels.solver.newton.group import sweeps as kept
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import group_sweep_functions
-from warp_kernels.solver.newton.iteration import SWEPT
+from warp_kernels.solver.newton.iteration import AFTER_SWEEPS
 from warp_kernels.solver.newton.residual import residual_functions
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
+def step_after_sweeps_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
     """Return the Warp functions for one precision, friction model and number of worlds in a lane group."""
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     f = residual_functions(scalar, friction)
@@ -36,7 +36,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def linear_residuals(work: Work):
-        """Compute the residual, in swept worlds with impulses linearised at the current values. Slips are kept."""
+        """Compute the residual, in worlds after sweeps with impulses linearised at the current values. Slips are kept."""
         together.begin_residual(
             work.group, work.nv, work.iterate.z, work.iterate.z_before, work.problem.inverse_mass, work.iterate.residual
         )
@@ -47,7 +47,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 impulse = vec3()
                 if has(i, world, work.constraints):
                     impulse = work.iterate.impulse[i, world]
-                    if work.shared.state[n].mode == SWEPT:
+                    if work.shared.state[n].mode == AFTER_SWEEPS:
                         value = work.problem.value_before[i, world] + get_three(n, work.shared)
                         work.iterate.slip[i, world] = value - work.iterate.value[i, world]
                         impulse = f.linear_impulse(i, world, work.constraints, work.problem, work.iterate)
@@ -56,17 +56,17 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def keep_impulses(work: Work):
-        """Set the impulses of swept worlds to the linearised ones at the end of their step."""
+        """After sweeps, set the impulses of worlds to the linearised ones at the end of their step."""
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.step, work.shared)
             for n in range(lanes):
                 world = work.group * lanes + n
-                guided = work.shared.state[n].mode == SWEPT and work.shared.state[n].passes <= GUIDED
+                guided = work.shared.state[n].mode == AFTER_SWEEPS and work.shared.state[n].passes <= GUIDED
                 if guided and work.shared.moves[n] == 1 and has(i, world, work.constraints):
                     work.iterate.slip[i, world] += get_three(n, work.shared)
                     impulse = f.linear_impulse(i, world, work.constraints, work.problem, work.iterate)
                     for r in range(3):
-                        work.shared.fields[(i * kept.FIELDS + kept.SWEPT + r) * lanes + n] = impulse[r]
+                        work.shared.fields[(i * kept.FIELDS + kept.IMPULSE + r) * lanes + n] = impulse[r]
 
     @wp.func
     def prepare_sweeps(work: Work):
@@ -117,7 +117,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         )  # fmt: skip
         sweeps.sweep_constraints(work.group, work.most, work.nv, work.problem.inverse_mass, work.shared, work.iterate.z)
         for i in range(work.most):
-            at = (i * kept.FIELDS + kept.SWEPT) * lanes
+            at = (i * kept.FIELDS + kept.IMPULSE) * lanes
             together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
             for n in range(lanes):
                 world = work.group * lanes + n
@@ -141,8 +141,8 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         prepared = bool(False)
         for n in range(lanes):
             state = work.shared.state[n]
-            work.shared.number[n] = wp.where(state.mode == SWEPT, state.sweeps, 0)
-            prepared = prepared or state.passes > int(state.mode == SWEPT)
+            work.shared.number[n] = wp.where(state.mode == AFTER_SWEEPS, state.sweeps, 0)
+            prepared = prepared or state.passes > int(state.mode == AFTER_SWEEPS)
         if not prepared:
             prepare_sweeps(work)
         sweep_all(work)

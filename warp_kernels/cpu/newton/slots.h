@@ -3,7 +3,7 @@
 
 #include "group.h"
 
-namespace backswing::newton::order {
+namespace backswing::newton::slots {
 
 // Cost of a slot in addition to its entries in the system: for each degree of freedom, and for itself. Measured.
 constexpr int EACH_DOF = 6;
@@ -21,8 +21,8 @@ BACKSWING_INLINE int count_of(const Array<int>& count, wp::int64 world) {
 
 // Put constraints with the same index into the same slot.
 template <typename Number, int L, typename Constraints, typename Group>
-BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& constraints, const Group& shared) {
-    int* to = shared.order.data;
+BACKSWING_INLINE void assign_in_order(int group, int most, const Constraints& constraints, const Group& shared) {
+    int* to = shared.slot_constraint.data;
     for (int n = 0; n < L; ++n) {
         const wp::int64 world = group * L + n;
         int own = 0;
@@ -36,8 +36,9 @@ BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& cons
 template <typename Number, int L, typename Constraints, typename Group>
 BACKSWING_INLINE int align(int group, const Constraints& constraints, const Group& shared) {
     const wp::uint64* masks = shared.path.data;
-    int* to = shared.order.data;
-    const int room = shared.order.shape[0] / L < MOST_CONSTRAINTS ? shared.order.shape[0] / L : MOST_CONSTRAINTS;
+    int* to = shared.slot_constraint.data;
+    const int room =
+        shared.slot_constraint.shape[0] / L < MOST_CONSTRAINTS ? shared.slot_constraint.shape[0] / L : MOST_CONSTRAINTS;
     wp::uint64 acts[L][MOST_CONSTRAINTS];
     int numbers[L][MOST_CONSTRAINTS], counts[L], at[L];
     for (int n = 0; n < L; ++n) {
@@ -101,4 +102,4 @@ BACKSWING_INLINE int align(int group, const Constraints& constraints, const Grou
     return slots;
 }
 
-} // namespace backswing::newton::order
+} // namespace backswing::newton::slots
