@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from sim.importers.pictures import MOST_BYTES, Budget, NoPictureError, check_picture, has_alpha, texture_of
+from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
 from sim.render.view import screen_of
 
@@ -26,10 +27,12 @@ class MeshLooks:
 
     Attributes:
         notes: what is not kept.
+        lights: the lights of the file.
     """
 
     def __init__(self, is_gltf: bool, pictures: Budget):
         self.notes: list[str] = []
+        self.lights: list[MountedLight] = []
         self._is_gltf, self._pictures = is_gltf, pictures
         self._metallic, self._roughness = (1.0, 1.0) if is_gltf else (0.0, ROUGHNESS)
         self._factors: dict[str, list[object]] = {}

@@ -19,10 +19,11 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers import fuel
+from sim.importers.gltf_lights import lights_of
 from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
 from sim.importers.pictures import Budget
-from sim.model.checks import some
 from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
+from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
 
@@ -52,19 +53,12 @@ def check_gltf(path: Path) -> None:
 
 
 def note_gltf(path: Path, looks: MeshLooks) -> None:
-    """Keep the colours of a .gltf or .glb file that has been checked, which trimesh rounds; note lights."""
+    """Keep the lights of a .gltf or .glb file that has been checked, and its colours, which trimesh rounds."""
     description = _description(path)
     for material in _objects(description, "materials"):
         surface = material.get("pbrMetallicRoughness")
         looks.add_factor(material.get("name"), surface.get("baseColorFactor") if isinstance(surface, dict) else None)
-    extensions = description.get("extensions")
-    punctual = extensions.get("KHR_lights_punctual") if isinstance(extensions, dict) else None
-    lights = punctual.get("lights") if isinstance(punctual, dict) else None
-    if isinstance(lights, list) and lights:
-        names = [
-            str(light.get("name", number)) if isinstance(light, dict) else "" for number, light in enumerate(lights)
-        ]
-        looks.notes.append(f"ignored: lights ({some(names)}); add them with add_light")
+    looks.lights = lights_of(description, looks.notes)
 
 
 def _check_nodes(nodes: list[dict[str, Any]]) -> None:
@@ -156,6 +150,7 @@ class MeshLibrary:
         self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}
         self.notes: list[str] = []
         self._pictures = Budget()
+        self._lights: dict[Path, list[MountedLight]] = {}
 
     def find(self, filename: str) -> Path:
         """Return the path of the mesh that a robot file calls ``filename``.
@@ -198,6 +193,12 @@ class MeshLibrary:
         """Return the triangles of a mesh file, one piece per colour and material, scaled by ``scale`` [3]."""
         pieces = self._read(self.find(filename), filename)
         return [replace(piece, mesh=_scaled(piece.mesh, scale, filename)) for piece in pieces]
+
+    def lights(self, filename: str, scale: np.ndarray) -> list[MountedLight]:
+        """Return the lights of a mesh file in its frame, moved by ``scale`` [3]."""
+        path, factors = self.find(filename), np.array([*scale, 1.0, 1.0, 1.0, 1.0])
+        self._read(path, filename)
+        return [replace(light, placement=light.placement * factors) for light in self._lights[path]]
 
     def surface(self, filename: str, scale: np.ndarray) -> Mesh:
         """Return all triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
@@ -251,7 +252,7 @@ class MeshLibrary:
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
             if not pieces:
                 raise ModelError(f"mesh '{filename}' ({path}) contains no triangles")
-            self._pieces[path] = pieces
+            self._pieces[path], self._lights[path] = pieces, looks.lights
             self.notes += [f"mesh '{filename}': {note}" for note in dict.fromkeys(looks.notes)]
         return self._pieces[path]
 

@@ -213,10 +213,33 @@ def test_a_collada_image(folder):
     assert_array_equal(model.geometries[0].material.texture.pixels, PIXELS)
 
 
-def test_lights_of_gltf_are_named(folder):
-    extension = {"KHR_lights_punctual": {"lights": [{"name": "lamp", "type": "point"}]}}
-    _, said = gltf(folder, lambda description: description.update(extensions=extension))
-    assert any("lights ('lamp')" in text for text in said)
+def test_lights_of_gltf(folder):
+    """A spotlight below two nodes, with the scale and pose of the visual; one of an unknown type is named."""
+    spot = {"innerConeAngle": 0.3, "outerConeAngle": 0.6}
+    stated = [
+        {"type": "spot", "intensity": 20.0, "color": [1.0, 0.5, 0.25], "spot": spot}, {"type": "laser"},
+    ]  # fmt: skip
+
+    def edit(description):
+        first = len(description["nodes"])
+        description["extensions"] = {"KHR_lights_punctual": {"lights": stated}}
+        quarter = [0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]  # about y: -z becomes -x
+        description["nodes"] += [
+            {"translation": [1, 2, 3], "rotation": quarter, "children": [first + 1]},
+            {"name": "lamp", "translation": [0, 0, 1], "extensions": {"KHR_lights_punctual": {"light": 0}}},
+            {"name": "odd", "extensions": {"KHR_lights_punctual": {"light": 1}}},
+        ]
+        description["scenes"][0]["nodes"] += [first, first + 2]
+
+    model, said = gltf(folder, edit)
+    (one,) = model.lights
+    assert one.name == "l/lamp"
+    assert_allclose(one.light.color, np.array([1.0, 0.5, 0.25]) * 20.0 / np.pi)
+    assert_allclose((one.light.cone, one.light.softness), (np.degrees(0.6), 0.5))
+    assert_allclose(one.placement[:3], (2.0, 2.0, 3.0), atol=1e-12)
+    x, y, z, w = one.placement[3:]
+    assert_allclose((2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)), (1.0, 0.0, 0.0), atol=1e-12)
+    assert any("light 'odd'" in text and "laser" in text for text in said)
 
 
 def test_opacity_of_images_is_named(folder):

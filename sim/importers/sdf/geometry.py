@@ -1,7 +1,7 @@
 """Geometry of an SDF file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -12,6 +12,7 @@ from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
 from sim.model.hulls import FlatMeshError
+from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
 from sim.model.poses import compose
@@ -92,6 +93,14 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
     elif kind.tag != "empty":
         known = ", ".join((*PRIMITIVES, "mesh"))
         raise kind.error(f"<{kind.tag}> is not supported; shapes are {known}")
+
+
+def visual_lights(visual: Element, meshes: MeshLibrary) -> list[MountedLight]:
+    """Return the lights in the mesh of a ``<visual>`` that has been read, in the frame that its pose refers to."""
+    kind, where = visual.required("geometry").children[0], pose(visual)
+    if kind.tag != "mesh":
+        return []
+    return [replace(one, placement=compose(where, one.placement)) for one in meshes.lights(*_file(kind))]
 
 
 def bitmask(collision: Element) -> int | None:

@@ -17,8 +17,9 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError, SDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
+from sim.importers.gltf_lights import add_lights
 from sim.importers.meshes import MeshLibrary
-from sim.importers.sdf.geometry import ALL_BITS, bitmask, shapes
+from sim.importers.sdf.geometry import ALL_BITS, bitmask, shapes, visual_lights
 from sim.importers.sdf.joints import JointFrame, joint_properties, screw_ratio, tree_of
 from sim.importers.sdf.lights import add_ambient, add_light
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
@@ -253,6 +254,7 @@ class _Reader:
                     self.notes.append(f"ignored: collision '{label}', whose mesh is flat")
                     continue
                 around = compose(inverse(frame), self._around(model, link, item))
+                add_lights(self.builder, visual_lights(item, meshes) if tag == "visual" else [], name, around)
                 for number_, shape in enumerate(found):
                     own = label if len(found) == 1 else f"{label}/{number_}"
                     own = free_name(own, self.builder.geometries)

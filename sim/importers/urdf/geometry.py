@@ -1,7 +1,7 @@
 """Geometry and colours of a URDF file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -11,8 +11,10 @@ from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
 from sim.model.hulls import FlatMeshError
+from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Mesh
+from sim.model.poses import compose
 from warp_kernels import types as codes
 
 GREY: Colour = (0.7, 0.7, 0.7, 1.0)
@@ -92,6 +94,15 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
         raise kind.error(str(error)) from None
     for mesh, rgba, material in pieces:
         yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, material, position, orientation)
+
+
+def visual_lights(visual: Element, meshes: MeshLibrary) -> list[MountedLight]:
+    """Return the lights in the mesh of one ``<visual>`` that has been read, in the frame of its link."""
+    kind = _kind(visual)
+    if kind.tag != "mesh":
+        return []
+    around = np.concatenate(origin(visual))
+    return [replace(one, placement=compose(around, one.placement)) for one in meshes.lights(*_mesh(kind))]
 
 
 def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> list[Shape]:

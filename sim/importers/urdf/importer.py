@@ -13,16 +13,17 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError, URDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
+from sim.importers.gltf_lights import add_lights
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing, check_arguments, folders_in, named_file
-from sim.importers.urdf.geometry import Shape, collision_shapes, named_colours, origin, visual_shapes
+from sim.importers.urdf.geometry import Shape, collision_shapes, named_colours, origin, visual_lights, visual_shapes
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
 from sim.model.inertia import joined_solids, solid_properties
 from sim.model.model import Part
-from sim.model.poses import compose
+from sim.model.poses import IDENTITY, compose
 from sim.model.spec_checks import is_physical, pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 
@@ -278,6 +279,7 @@ class _Reader:
                     with item.located(f"geometry '{name}/visual_{number}'"):
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
+                add_lights(self.builder, visual_lights(item, self.meshes), name, IDENTITY)
             for number, item in enumerate(element.all("collision") if collision else []):
                 found = collision_shapes(item, self.meshes, threshold, triangles and link in self.welded)
                 if not found:
