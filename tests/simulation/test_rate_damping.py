@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.dynamics.kinematics import tendon_lengths
+from sim.model.inertia import box_mobilities
 from tests.importers.mjcf_zoo import load_quietly
 from tests.mujoco_states import data_at
 from tests.simulation.test_step_lanes import BETWEEN
@@ -235,6 +236,32 @@ def test_a_cord_with_a_stiff_damper_keeps_its_length():
     lengths = [tendon_lengths(model, q)[0] for q in trajectory.q.numpy()[2:, 0]]
     # Points that move by v across the cord lengthen it by (h v)^2 / 2L in a step: 5 m/s, 1 m.
     assert np.abs(np.diff(lengths)).max() < 2e-4
+
+
+@pytest.mark.parametrize("stiff", [0.1, 1.0, 1e4])
+def test_viscous_drag_slows_a_ball_as_in_closed_form(stiff):
+    """From v to 2 v / (2 + 2 y + y^2) in a step, y = h d / m: of second order, and without a change of sign."""
+    dt, mass, edge = 1 / 240, 2.0, 0.1
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.set_medium(density=0.0, viscosity=stiff * mass / (dt * 3.0 * np.pi * edge))
+    builder.add_sphere(radius=0.05, mass=mass, name="ball")
+    builder.add_drag_box("ball", size=(edge, edge, edge))
+    simulator = sim.Simulator(builder.finalize("float64"), dt, **MIDPOINT)
+    start = np.array([1.0, -0.5, 0.3, 0.0, 0.0, 0.0])
+    found = simulator.rollout(simulator.state(simulator.model.q0, start), steps=1).qd.numpy()[-1, 0]
+    np.testing.assert_allclose(found, start * 2.0 / (2.0 + 2.0 * stiff + stiff**2), rtol=0.0, atol=1e-15)
+
+
+def test_inverse_masses_of_a_box():
+    """Of a free body they are those about its centre of mass, of a door those of its hinge."""
+    builder = sim.ModelBuilder()
+    builder.set_medium(density=1.0)
+    for name, joint in (("body", "free"), ("door", "revolute")):
+        builder.add_link(name, mass=2.0, inertia=(0.1, 0.2, 0.3))
+        builder.add_joint(f"to {name}", joint, child=name, axis=(0, 0, 1))
+        builder.add_drag_box(name, size=(1, 1, 1), position=(0.5, 0.0, 0.0) if name == "door" else (0, 0, 0))
+    found = box_mobilities(builder.finalize("float64"))
+    np.testing.assert_allclose(found, [[1 / 2.0, 1 / 0.1], [0.5**2 / 0.3, 1 / 0.3]], rtol=1e-12)
 
 
 def test_a_grip_presses_with_its_force():
