@@ -48,6 +48,10 @@ def add_motion(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the noise (default 0)")
     parser.add_argument("--device", default="cpu", help="Warp device: cpu (default), or a GPU such as cuda:0")
+    parser.add_argument(
+        "--threads-per-world", type=int, default=1, metavar="N",
+        help="threads of a GPU that share out the contact solver's work for one world: 1 (default), 8, 16 or 32",
+    )  # fmt: skip
 
 
 def time_step(model: Model, given: argparse.Namespace) -> float:
@@ -122,7 +126,10 @@ def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulato
     settings: dict[str, Any] = {"contact": LAWS[given.law]()}
     if given.law == "mujoco" and any(part.mujoco is not None for part in model.parts):
         settings = mujoco_settings(model)
-    return Simulator(model, **{**settings, "dt": dt}, num_worlds=given.worlds, device=given.device)
+    return Simulator(
+        model, **{**settings, "dt": dt}, num_worlds=given.worlds, device=given.device,
+        threads_per_world=given.threads_per_world,
+    )  # fmt: skip
 
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:

@@ -108,6 +108,8 @@ def _of_policy(given: argparse.Namespace) -> Motion:
         raise UsageError(f"{', '.join(wrong)} can't be combined with --policy, whose task has its own model")
     policy, name, options = load_policy(given.policy)
     task = load_task(name, **options)
+    if given.threads_per_world > 1:
+        task.threads_per_world = given.threads_per_world
     env = VectorEnv(task, given.worlds, device=given.device, seed=given.seed)
     steps, model = number_of_steps(given, env.step_dt), env.simulator.model
     frames_per_second(given.fps, FPS, env.step_dt)  # complains before the simulation

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim.envs.task import Task
@@ -31,13 +32,16 @@ TASKS: dict[str, type[Task]] = {
     "PickAndPlace": PickAndPlace,
 }
 
+# Attributes of a task for its simulator that are options of every task.
+SIMULATOR_OPTIONS = ("threads_per_world",)
+
 
 def make_task(name: str, **options: Any) -> Task:
     """Make a task by its name, see :func:`make`.
 
     Args:
         name: one of :data:`TASKS`; "Pendulum-3" is a pendulum with three links.
-        **options: options of the task's class.
+        **options: options of the task's class, and ``threads_per_world`` (:class:`sim.envs.Task`).
 
     Raises:
         ModelError: for an unknown name or option.
@@ -54,11 +58,20 @@ def make_task(name: str, **options: Any) -> Task:
     kind = "Pendulum" if pendulum else name
     if kind not in TASKS:
         raise ModelError(f"unknown environment '{name}'; known are Pendulum-1, Pendulum-2 ... and {', '.join(TASKS)}")
-    known = inspect.signature(TASKS[kind]).parameters
+    known = (*inspect.signature(TASKS[kind]).parameters, *SIMULATOR_OPTIONS)
     for option in given:
         if option not in known:
             raise ModelError(f"the environment '{name}' has no option '{option}'; it has {', '.join(known)}")
-    return TASKS[kind](**given)
+    return with_simulator_options(TASKS[kind], given)
+
+
+def with_simulator_options(kind: Callable[..., Task], options: Mapping[str, Any]) -> Task:
+    """Make a task of a class whose options may include :data:`SIMULATOR_OPTIONS`."""
+    task = kind(**{name: value for name, value in options.items() if name not in SIMULATOR_OPTIONS})
+    for name in SIMULATOR_OPTIONS:
+        if name in options:
+            setattr(task, name, options[name])
+    return task
 
 
 def make(

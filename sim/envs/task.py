@@ -32,6 +32,8 @@ class Task(ABC):
         frame_skip: steps for each action.
         integrator: integrator of the simulator, see :class:`sim.Simulator`.
         state_limit: largest coordinate and velocity; an episode that exceeds it ends as not finite.
+        threads_per_world: threads of a GPU that share out the contact solver's work for one environment, see
+            :class:`sim.Simulator`; an option of every task in :func:`sim.envs.make` and :func:`sim.learn.load_task`.
         max_episode_length: environment steps after which an episode is truncated.
         time_is_final: True if the end of an episode's time is terminal, such as with a reward at the end and an
             observed time. Otherwise the last state of a truncated episode has a value like any other.
@@ -54,6 +56,7 @@ class Task(ABC):
     frame_skip: int = 4
     integrator: str | None = None
     state_limit: Sequence[float] = (1e6, 1e4)
+    threads_per_world: int = 1
     max_episode_length: int = 1000
     time_is_final: bool = False
     action_low: float | Sequence[float] = -1.0

@@ -110,6 +110,7 @@ class VectorEnv:
         self.simulator = Simulator(
             model := task.model(), task.dt, num_envs, device, task.contact(), threads=threads,
             integrator=task.integrator, contact_sensors=measured(task, model), state_limit=task.state_limit,
+            threads_per_world=task.threads_per_world,
         )  # fmt: skip
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")

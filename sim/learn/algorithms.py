@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sim.envs import Task, VectorEnv, make_task
+from sim.envs.catalogue import SIMULATOR_OPTIONS, with_simulator_options
 from sim.errors import ModelError
 from sim.learn import processes
 from sim.learn.apg import Apg, ApgSettings
@@ -69,7 +70,7 @@ def load_task(name: str, **options: Any) -> Task:
 
     Args:
         name: a name of :func:`sim.envs.make_task`, such as "Ant", or a file and a class, such as "my_task.py:MyTask".
-        **options: arguments of the task's class.
+        **options: arguments of the task's class, and ``threads_per_world`` (:class:`sim.envs.Task`).
 
     Raises:
         ModelError: for an unknown name, a file without that class, or options that it doesn't have.
@@ -90,10 +91,10 @@ def load_task(name: str, **options: Any) -> Task:
     if not (inspect.isclass(task_class) and issubclass(task_class, Task)):
         raise ModelError(f"{name}: {file} has no class '{kind}' that derives from sim.envs.Task")
     try:
-        inspect.signature(task_class).bind(**options)
+        inspect.signature(task_class).bind(**{name: options[name] for name in options.keys() - {*SIMULATOR_OPTIONS}})
     except TypeError as error:
         raise ModelError(f"{name}: {error}; options are arguments of the class") from None
-    return task_class(**options)
+    return with_simulator_options(task_class, options)
 
 
 def _module_of(file: Path) -> Any:

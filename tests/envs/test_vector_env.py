@@ -12,6 +12,7 @@ import torch
 import sim
 import sim.envs
 from sim.envs import Task, TaskState, VectorEnv
+from sim.learn import load_task
 from tests.errors import raises_naming, refuses
 
 
@@ -226,6 +227,17 @@ def test_settings_of_a_task_are_checked():
     ):
         with pytest.raises(sim.ModelError, match=rf"Wrong: {message}"):
             VectorEnv(type("Wrong", (Falling,), bounds)(), 4, device="cpu")
+
+
+def test_threads_per_world_are_an_option_of_every_task(tmp_path):
+    env = sim.envs.make("CartpoleSwingup", 2, device="cpu", dtype="float64", threads_per_world=8)
+    assert env.simulator.threads_per_world == 8
+    assert sim.envs.make_task("CartpoleSwingup").threads_per_world == 1
+    (tmp_path / "own_task.py").write_text("from sim.envs.tasks.cartpole import CartpoleSwingup\n")
+    own = load_task(f"{tmp_path / 'own_task.py'}:CartpoleSwingup", dtype="float64", threads_per_world=16)
+    assert (own.dtype, own.threads_per_world) == ("float64", 16)
+    with raises_naming("threads_per_world is 7", "8, 16 or 32"):
+        sim.envs.make("CartpoleSwingup", device="cpu", threads_per_world=7)
 
 
 def test_time_limits_without_failure():
