@@ -56,9 +56,9 @@ class Light:
     shadow: bool = True
 
     def __post_init__(self) -> None:
-        if self.type not in get_args(LightType):
+        if not (isinstance(self.type, str) and self.type in get_args(LightType)):
             known = ", ".join(map(repr, get_args(LightType)))
-            raise ModelError(f"light: type is {self.type!r}; it must be one of {known}")
+            raise ModelError(f"light: type is {self.type!r:.200}; it must be one of {known}")
         require_flags("light", shadow=self.shadow)
         for name in ("color", "attenuation"):
             numbers = as_numbers(f"light: {name}", getattr(self, name))
