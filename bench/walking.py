@@ -1,8 +1,8 @@
-"""Policies of legged robots: errors over the time of training on two cores, and in MuJoCo.
+"""Policies of legged robots: errors over the processor time of training, and in MuJoCo.
 
     python -m bench.walking --seeds 5 --json bench/results/walking_cpu.json
 
-Trainings in the file aren't repeated. Two processes train a policy, with one thread each; seconds are the processor
+Trainings in the file aren't repeated. The processes that train a policy have one thread each; seconds are the processor
 time of each of them. Every 20 seconds the policy is kept, and later played without randomness
 (:mod:`examples.rl.walk`): 64 random commands of five seconds.
 """
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,14 +31,31 @@ from examples.rl.walk import SECONDS, Engine, Walk, follow, here, in_mujoco, ran
 from sim.envs import Task, VelocityTask, make_task
 from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
 
-# Most trainings of each task, contact law and algorithm, with different seeds.
+
+class Case(NamedTuple):
+    """Extent of a measurement: trainings of a task, and their processes.
+
+    Attributes:
+        seeds: most trainings, with different seeds.
+        processes: number of processes.
+        envs: environments in each process.
+        minutes: processor time of each process.
+    """
+
+    seeds: int
+    processes: int = 2
+    envs: int = 256
+    minutes: float = 2.0
+
+
+# Of each task, contact law and algorithm.
 CASES = {
-    ("QuadrupedVelocity", "hard", "ppo"): 5,
-    ("QuadrupedVelocity", "mujoco", "ppo"): 2,
-    ("QuadrupedVelocity", "hard", "shac"): 1,
+    ("QuadrupedVelocity", "hard", "ppo"): Case(5),
+    ("QuadrupedVelocity", "mujoco", "ppo"): Case(2),
+    ("QuadrupedVelocity", "hard", "shac"): Case(1),
+    ("Go2Velocity", "hard", "ppo"): Case(1, processes=1, envs=512, minutes=4.0),
 }
-MINUTES = 2.0
-PROCESSES, ENVS = 2, 256  # environments in each process
+TASKS = list(dict.fromkeys(task for task, _, _ in CASES))
 EVERY = 20.0  # seconds between two policies that are played
 GOAL = 0.1  # error of the velocity [m/s]
 
@@ -47,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path("out/bench/walking.json"), help="add the records there")
     parser.add_argument("--seeds", type=int, default=1, help="most trainings of each kind (1)")
+    parser.add_argument("--tasks", nargs="*", default=TASKS, help=f"of {', '.join(TASKS)} (all)")
     parser.add_argument("--train", nargs=5, help=argparse.SUPPRESS)  # a process of a training: its key, and its folder
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -56,8 +74,8 @@ def main() -> None:
         train(task, law, algorithm, int(seed), Path(folder))
         return
     trainings = Trainings(options.json, key_of=key_of, order=lambda row: (list(CASES).index(case_of(row)), row["seed"]))
-    chosen = [(case, range(min(most, options.seeds))) for case, most in CASES.items()]
-    wanted = [(*case, seed) for case, seeds in chosen for seed in seeds]
+    chosen = [(key, range(min(case.seeds, options.seeds))) for key, case in CASES.items() if key[0] in options.tasks]
+    wanted = [(*key, seed) for key, seeds in chosen for seed in seeds]
     for key in tqdm([each for each in wanted if each not in trainings], unit="training"):
         trainings.add(measure(*key))
 
@@ -75,15 +93,15 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
 def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
     """Train in one of several processes; the first one writes a policy every 20 seconds, and the times."""
     processes.join("cpu")
-    task = make_task(name, law=law)
-    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1, envs=ENVS)
+    task, case = make_task(name, law=law), CASES[name, law, algorithm]
+    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1, envs=case.envs)
     steps, seconds = [0], [0.0]
     while True:
         if processes.number() == 0:
             save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {"law": law})
-            times = {"steps": steps, "seconds": seconds, "envs": ENVS}
+            times = {"steps": steps, "seconds": seconds, "envs": case.envs}
             (folder / "times.json").write_text(json.dumps(times))
-        if seconds[-1] >= 60.0 * MINUTES:
+        if seconds[-1] >= 60.0 * case.minutes:
             return
         # Processor time: other work on the machine doesn't shorten a training.
         part = run(learner, math.inf, EVERY, clock=time.process_time)
@@ -92,8 +110,9 @@ def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
 
 
 def measure(name: str, law: str, algorithm: str, seed: int) -> dict[str, Any]:
-    """Train in several processes, and play the policies."""
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(PROCESSES), "-m", "bench.walking"]
+    """Train in the processes of the case, and play the policies."""
+    count = CASES[name, law, algorithm].processes
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "-m", "bench.walking"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         chosen = ["--train", name, law, algorithm, str(seed), made]
@@ -103,7 +122,7 @@ def measure(name: str, law: str, algorithm: str, seed: int) -> dict[str, Any]:
         policies = [load_policy(folder / f"{k}.pt")[0] for k in range(len(times["steps"]))]
     task = make_task(name, law=law)
     kind = {"task": name, "law": law, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
-    return {**kind, "processes": PROCESSES, **times, **results(policies, task)}
+    return {**kind, "processes": count, **times, **results(policies, task)}
 
 
 def results(policies: Sequence[Policy], task: Task) -> dict[str, Any]:
@@ -131,9 +150,21 @@ def figures(walk: Walk) -> dict[str, float]:
     return {name: getattr(walk, name) for name in names}
 
 
+def robot_of(row: dict[str, Any]) -> str:
+    """Return the name of a training's robot."""
+    return str(row["task"]).removesuffix("Velocity")
+
+
+def processor_time(row: dict[str, Any]) -> list[float]:
+    """Return the processor time of all processes up to each policy [s]."""
+    return [row["processes"] * seconds for seconds in row["seconds"]]
+
+
 def reached(row: dict[str, Any]) -> float:
-    """Return the seconds after which the error of the velocity is below the goal; infinity if it never is."""
-    return next((s for s, e in zip(row["seconds"], row["speed_error"], strict=True) if e < GOAL), math.inf)
+    """Return the processor time after which the error of the velocity is below the goal [s]; infinity if it never
+    is.
+    """
+    return next((s for s, e in zip(processor_time(row), row["speed_error"], strict=True) if e < GOAL), math.inf)
 
 
 def plot_errors(path: Path, record: dict[str, Any]) -> None:
@@ -143,10 +174,11 @@ def plot_errors(path: Path, record: dict[str, Any]) -> None:
         for row in record["rows"]:
             case = case_of(row)
             first = next(each for each in record["rows"] if case_of(each) == case) is row
-            label = f"{row['algorithm'].upper()}, law '{row['law']}'" if first else None
-            axes.semilogy(row["seconds"], row["speed_error"], color=f"C{cases.index(case)}", label=label)
+            robot, method = robot_of(row), row["algorithm"].upper()
+            label = f"{robot}, {method}, law '{row['law']}'" if first else None
+            axes.semilogy(processor_time(row), row["speed_error"], color=f"C{cases.index(case)}", label=label)
         axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
-        axes.set_xlabel("seconds of training, on two cores")
+        axes.set_xlabel("processor time of training [s]")
         axes.set_ylabel("error of the velocity [m/s]")
         axes.legend()
 
@@ -154,10 +186,10 @@ def plot_errors(path: Path, record: dict[str, Any]) -> None:
 def section(record: dict[str, Any]) -> str:
     """Return the section of the page: a row for each training."""
     lines = [
-        "| law | algorithm | seed | steps | seconds | below 0.1 m/s after [s] | error of the velocity [m/s] "
-        "| of its mean [m/s] | of the rate [rad/s] | fell | in MuJoCo: error of the velocity [m/s] | of its mean [m/s] "
-        "| of the rate [rad/s] | fell |",
-        f"|{'---|' * 14}",
+        "| robot | law | algorithm | seed | steps | processor time [s] | below 0.1 m/s after [s] "
+        "| error of the velocity [m/s] | of its mean [m/s] | of the rate [rad/s] | fell "
+        "| in MuJoCo: error of the velocity [m/s] | of its mean [m/s] | of the rate [rad/s] | fell |",
+        f"|{'---|' * 15}",
     ]
     for row in record["rows"]:
         after = reached(row)
@@ -166,8 +198,8 @@ def section(record: dict[str, Any]) -> str:
             for engine in ("here", "mujoco")
             for name in ("speed_error", "mean_speed_error", "turn_error", "falls")
         ]
-        first = (row["law"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
-        seconds = (f"{row['seconds'][-1]:.0f}", "-" if math.isinf(after) else f"{after:.0f}")
+        first = (robot_of(row), row["law"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
+        seconds = (f"{processor_time(row)[-1]:.0f}", "-" if math.isinf(after) else f"{after:.0f}")
         lines.append(f"| {' | '.join((*first, *seconds, *numbers))} |")
     return "\n".join([WALKING, "![Error over the seconds of training](walking.png)", "", *lines])
 
@@ -179,14 +211,14 @@ pushed.
 
 The errors are those of the policy without randomness: 64 robots follow a command each for five seconds from standing,
 without the first second. The error of the velocity is its mean distance from the command at each action, 50 times a
-second, with the swaying of the gait; that of its mean takes the mean velocity of each robot. Seconds are the processor
-time of each of two processes.
+second, with the swaying of the gait; that of its mean takes the mean velocity of each robot. The processor time is that
+of all processes: two with 256 environments for the quadruped, one with 512 for Go2.
 
 For MuJoCo the model is written as MJCF. It has the same time step, the integrator "implicitfast" and soft contacts. The
 law "mujoco" takes MuJoCo's steps in training, too.
 
-One of the two trainings under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for the time that
-feet are in the air has no gradient.
+One of the two trainings of the quadruped under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for
+the time that feet are in the air has no gradient. Go2 was trained once, and played every 40 s.
 """
 
 

@@ -133,6 +133,7 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     common = {
         "task": "Go2Velocity",
         "law": "hard",
+        "processes": 2,
         "algorithm": "ppo",
         "seconds": [0.0, 30.0, 60.2],
         "steps": [0, 5000, 10000],
@@ -144,8 +145,8 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     ]
     text = walking.section({"rows": rows})
     numbers = "0.050 | 0.040 | 0.060 | 0 | 0.070 | 0.060 | 0.080 | 1 |"
-    assert f"| hard | PPO | 0 | 10,000 | 60 | 30 | {numbers}\n" in text
-    assert text.endswith(f"| hard | PPO | 1 | 10,000 | 60 | - | {numbers}")
+    assert f"| Go2 | hard | PPO | 0 | 10,000 | 120 | 60 | {numbers}\n" in text
+    assert text.endswith(f"| Go2 | hard | PPO | 1 | 10,000 | 120 | - | {numbers}")
     walking.plot_errors(tmp_path / "curve.png", {"rows": rows})
     assert (tmp_path / "curve.png").stat().st_size > 5000
 
