@@ -19,19 +19,23 @@ TOOLS := out/tools-env
 HEADERS := $(shell find warp_kernels -name "*.h")
 # Folders of tests that launch kernels.
 REHEARSED := $(addprefix tests/,actuators collision contact distances dynamics envs physics rays render simulation torch)
+# Tests of the C++ headers, and of most kernels of a step.
+SANITIZED := tests/kernels/test_lane_arithmetic.py tests/kernels/test_teams.py tests/dynamics/test_lane_groups.py \
+	tests/contact/newton/test_islands.py tests/contact/mujoco/test_against_mujoco.py tests/collision/test_manifolds.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links dist package try-package release-check bench bench-robot registers golden pictures clean
+.PHONY: help demo test quick lowest rehearse sanitize gpu kernels lint docs links dist package try-package release-check bench bench-robot registers golden pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
 	@echo "make test   install, then linters, type checker and all tests"
 	@echo "make quick  part of the linters and of the tests, below a minute; for every commit"
 	@echo "make rehearse  part of the tests on the CPU in the way of a GPU: its launch shapes, threads in another order"
+	@echo "make sanitize  part of the tests with CPU kernels compiled by clang with its sanitizers; needs clang 17 or newer"
 	@echo "make gpu    the tests on a GPU, then benchmarks; in pieces, nine minutes a call"
 	@echo "make lint   linters and type checker alone"
 	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
@@ -70,6 +74,12 @@ lowest:
 # On the CPU, but launched as on a GPU: see tests/rehearsal.py.
 rehearse: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quick --rehearse --numprocesses $(WORKERS) --dist worksteal $(REHEARSED) $(ARGS)
+
+# Kernels of CPUs with clang's sanitizers: see tests/sanitizer.py. Warp's LLVM and Python never free some memory.
+sanitize: $(VENV)/.installed-test
+	LD_PRELOAD=$$($(BIN)/python -m tests.sanitizer) OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:new_delete_type_mismatch=0 \
+		$(BIN)/python -m pytest --quick --sanitize -p no:cacheprovider $(or $(ARGS),$(SANITIZED))
 
 # Goes on where the last call stopped.
 gpu: $(VENV)/.installed-test

@@ -11,7 +11,7 @@ wp.init()
 wp.set_device("cpu")
 
 # The last is of pytest itself: it runs files of tests in a test.
-pytest_plugins = ["tests.quick", "tests.rehearsal", "tests.index_checks", "tests.skips", "pytester"]
+pytest_plugins = ["tests.quick", "tests.rehearsal", "tests.index_checks", "tests.sanitizer", "tests.skips", "pytester"]
 
 DEVICES = ["cpu", *(["cuda:0"] if wp.is_cuda_available() else [])]
 

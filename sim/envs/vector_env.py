@@ -4,7 +4,7 @@ import functools
 import importlib
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,11 @@ from sim.envs.state import Episodes, NewEpisodes, TaskState, carried_on
 from sim.envs.task import Task, TensorOrNamed
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole, number, require_choice, require_flags, require_type
+from sim.model.checks import is_whole, items_of, number, require_choice, require_flags, require_type
 from sim.render.frames import render_frames
 from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES
+from sim.torch.arrays import TORCH_DTYPES, require_dense
 from sim.torch.autograd import step as simulate
 from sim.torch.modes import in_own_precision, outside_inference
 
@@ -178,7 +178,13 @@ class VectorEnv:
 
         Groups of uint8, such as the pictures of cameras, are boxes of bytes for any dtype.
         """
-        spaces, kind = _gymnasium_spaces("single_observation_space"), np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype)
+        except (TypeError, ValueError):
+            raise ModelError(f"observation_space_of: dtype is a {type(dtype).__name__}; it must name one") from None
+        if kind.kind != "f":
+            raise ModelError(f"observation_space_of: dtype is {kind}; it must be one of real numbers")
+        spaces = _gymnasium_spaces("single_observation_space")
         boxes = {
             name: spaces.Box(0, 255, shape, np.uint8)
             if name in self._images
@@ -233,7 +239,7 @@ class VectorEnv:
         Returns:
             observations of all environments and an empty dictionary.
         """
-        require_type("reset: options", options or {}, Mapping, "a dictionary")
+        require_type("reset: options", {} if options is None else options, Mapping, "a dictionary")
         for name in options or {}:
             if name != "reset_mask":
                 raise ModelError(f"reset: unknown option '{name}'; the only option is reset_mask")
@@ -321,8 +327,7 @@ class VectorEnv:
             **options: options of :func:`sim.render.render_frames`, such as a ``camera``.
         """
         model = self.simulator.model
-        require_type("render: worlds", worlds, Iterable, "a list of numbers")
-        chosen = list(worlds)
+        chosen = items_of("render: worlds", worlds, "a list of numbers")
         if not chosen:
             raise ModelError("render: worlds is empty; name at least one")
         for world in chosen:
@@ -538,6 +543,7 @@ class VectorEnv:
     def _checked(self, action: torch.Tensor) -> torch.Tensor:
         if not isinstance(action, torch.Tensor):
             raise ModelError(f"action is a {type(action).__name__}; expected a torch.Tensor")
+        require_dense("action", action)
         if action.shape != (self.num_envs, self.num_actions):
             raise ModelError(f"action has shape {tuple(action.shape)}; expected {(self.num_envs, self.num_actions)}")
         if action.device != self.device:

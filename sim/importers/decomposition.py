@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers.meshes import MeshLibrary
-from sim.model.checks import is_positive
+from sim.model.checks import is_positive, require_choice
 from sim.model.hulls import convex_hull
 from sim.model.model import Mesh
 from warp_kernels import types as codes
@@ -42,8 +42,7 @@ def as_triangles(where: str, static_meshes: str) -> bool:
     Raises:
         ModelError: for a value other than "hulls" or "triangles".
     """
-    if static_meshes not in ("hulls", "triangles"):
-        raise ModelError(f"{where}: static_meshes is {static_meshes!r}; it must be 'hulls' or 'triangles'")
+    require_choice(f"{where}: static_meshes", static_meshes, ("hulls", "triangles"))
     return static_meshes == "triangles"
 
 

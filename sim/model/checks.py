@@ -163,6 +163,14 @@ def require_no_gradient(name: str, value: object) -> None:
         )
 
 
+def is_single(value: object) -> bool:
+    """Return whether an argument is one number instead of several; False for values that NumPy can't read."""
+    try:
+        return np.ndim(value) == 0  # type: ignore[arg-type]
+    except (*UNREADABLE, MemoryError):
+        return False
+
+
 def number(where: str, label: str, value: object) -> float:
     """Return a property as a float. Raises ModelError, naming it, unless it is one number."""
     require_no_gradient(f"{where}: {label}", value)

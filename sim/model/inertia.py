@@ -30,7 +30,8 @@ def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarra
     known = GEOMETRY_TYPES.get(type)
     if known is None or known.solid is None:
         raise ValueError(f"a shape of type {type} is not a solid primitive")
-    return known.solid([float(value) for value in size])
+    with np.errstate(over="ignore"):  # the mass of a huge solid isn't finite, which is refused
+        return known.solid([np.float64(value) for value in size])
 
 
 def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:

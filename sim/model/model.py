@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import counted, find_number, numbered, require_type
+from sim.model.checks import as_numbers, counted, find_number, numbered, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.lights import MountedLight
@@ -524,7 +524,7 @@ class Model:
         Args:
             control: the input of each actuator [nu].
         """
-        inputs = np.asarray(control, dtype=np.float64)
+        inputs = as_numbers("act_holding: control", control)
         if inputs.shape != (self.nu,):
             raise ModelError(f"act_holding: control has shape {inputs.shape}; expected {(self.nu,)}")
         past = np.repeat(inputs, self.delay_samples)
@@ -606,6 +606,7 @@ class Model:
 
     def is_static(self, geometry: Geometry) -> bool:
         """Return whether no joint moves a geometry."""
+        require_type("is_static: geometry", geometry, Geometry, "one of model.geometries")
         return geometry.link < 0 or bool(self.link_tail_dof[geometry.link] < 0)
 
     @cached_property
@@ -620,7 +621,7 @@ class Model:
 
     def is_movable(self, link: int) -> bool:
         """Return whether forces move a link: it is neither static nor moved only by kinematic joints."""
-        dof = -1 if link < 0 else int(self.link_tail_dof[link])
+        dof = -1 if self._checked_link("is_movable", link, -1) < 0 else int(self.link_tail_dof[link])
         while dof >= 0 and self.prescribed[dof]:
             dof = int(self.dof_parent[dof])
         return dof >= 0
@@ -631,8 +632,16 @@ class Model:
 
     def dofs_of(self, link: int) -> range:
         """Return the degrees of freedom of the joint that moves a link, by the link's index."""
+        self._checked_link("dofs_of", link, 0)
         end = self.joint_qd_start[link + 1] if link + 1 < self.num_links else self.nv
         return range(int(self.joint_qd_start[link]), int(end))
+
+    def _checked_link(self, where: str, link: object, least: int) -> int:
+        """Return the index of a link. Raises ModelError unless it is a whole number from ``least`` to the last link."""
+        if isinstance(link, bool) or not isinstance(link, int | np.integer) or not least <= link < self.num_links:
+            raise ModelError(f"{where}: link is a {type(link).__name__}; it must be a link's index, {least} to "
+                             f"{self.num_links - 1}")  # fmt: skip
+        return int(link)
 
     def q_slice(self, part: "Part | str") -> slice:
         """Return the slice of q of a part; by name also of a joint, which takes precedence.

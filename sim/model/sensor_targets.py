@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, require_names
+from sim.model.checks import is_whole, number, require_choice, require_names
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.model import Model
 from sim.model.sensors import (
@@ -54,10 +54,10 @@ def attach_sensor(world: WorldSpec, sensor: Sensor) -> str:
         ModelError: naming the sensor, for arguments that don't fit its kind, and for unknown names.
     """
     check_name(sensor.name, world.sensors, "sensor")
+    require_names(f"sensor '{sensor.name}'", kind=sensor.kind, target=sensor.target, reference=sensor.reference)
     if sensor.kind == "rangefinder" and not sensor.readings:
         sensor = dataclasses.replace(sensor, readings=("distance",))
     where = f"sensor '{sensor.name}'"
-    require_names(where, kind=sensor.kind, target=sensor.target, reference=sensor.reference)
     if sensor.kind not in SENSOR_KINDS:
         raise ModelError(f"{where}: unknown kind '{sensor.kind}'; known are {', '.join(SENSOR_KINDS)}")
     _check_target(world, where, sensor)
@@ -157,8 +157,7 @@ def _check_choice(where: str, sensor: Sensor) -> None:
     """Raise ModelError for an invalid choice of a contact sensor."""
     if sensor.kind != "contact":
         return
-    if sensor.choice not in CONTACT_CHOICES:
-        raise ModelError(f"{where}: unknown choice '{sensor.choice}'; known are {', '.join(CONTACT_CHOICES)}")
+    require_choice(f"{where}: choice", sensor.choice, CONTACT_CHOICES)
     if not is_whole(sensor.most, 1):
         raise ModelError(f"{where}: most is {sensor.most!r}; it must be a whole number of at least 1")
     if sensor.choice == "net" and sensor.most > 1:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, number, require_flags, require_names, require_type
+from sim.model.checks import UNREADABLE, as_numbers, number, require_flags, require_names, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.inertia import NEGLIGIBLE_INERTIA
 from sim.model.joint_types import JOINT_TYPES, is_scalar
@@ -216,6 +216,8 @@ def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
         shape = np.shape(heights)
     except ValueError:
         raise ModelError(f"{where}: the rows of heights differ in length; give each the same number") from None
+    except UNREADABLE:
+        shape = as_numbers(f"{where}: heights", heights).shape
     grid = finite(f"{where}: heights", heights, shape)
     if grid.ndim != 2 or min(grid.shape) < 2:
         raise ModelError(

@@ -1,11 +1,14 @@
 """Rollouts as trajectories, also on an active :class:`wp.Tape`."""
 
+import reprlib
+
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.host_memory import AnyArray, as_warp
 from sim.arrays.launch import active_tape
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.first_state import first_state
 from sim.simulation.engine.recording import add_to
@@ -36,8 +39,8 @@ def unguarded_rollout(
     inputs = {"tau": tau, "control": control, "kinematic_qd": kinematic_qd, "active": active}
     for name, given in inputs.items():
         if given is not None:
-            if steps not in (None, given.shape[0]):
-                raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
+            if steps is not None and not (is_whole(steps, 0) and steps == given.shape[0]):
+                raise ModelError(f"rollout: steps is {reprlib.repr(steps)}, but {name} has {given.shape[0]} steps")
             steps = given.shape[0]
     recording = run_steps(
         engine, first, tau, control, steps, checkpoint_interval, kinematic_qd=kinematic_qd, active=active

@@ -11,7 +11,7 @@ from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
 from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copied
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, counted, is_whole, require_flags
+from sim.model.checks import as_numbers, counted, is_whole, names_in, require_flags
 from sim.model.model import Model
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts
@@ -216,6 +216,7 @@ class Trajectory:
         """
         if not (is_whole(world, 0) and world < self.simulator.num_worlds):
             raise ModelError(f"plot: there is no world {world!r}; they go from 0 to {self.simulator.num_worlds - 1}")
+        require_flags("plot", velocities=velocities)
         values = (self.qd if velocities else self.q)[:, world].numpy()
         return figure_of_joints(self.simulator.model, self.time, values, velocities=velocities)
 
@@ -369,7 +370,7 @@ class Trajectory:
         ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
         """
         require_flags("backward", leave_out_bad_worlds=leave_out_bad_worlds)
-        names = self.simulator.engine.parameters.names(parameters)
+        names = self.simulator.engine.parameters.names(names_in("parameters", parameters))
         self._require_unchanged()
         loss = self._loss_gradient(q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
         found = self.recording().gradients(loss, names, leave_out_bad_worlds)

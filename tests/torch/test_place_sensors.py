@@ -138,7 +138,7 @@ def test_what_is_refused():
         ({"readings": []}, "readings is empty"),
         ({"readings": ["speed"]}, "unknown reading 'speed'; known are found, force"),
         ({"readings": ["force", "force"]}, "readings .*force.*force"),
-        ({"choice": "last"}, "unknown choice 'last'"),
+        ({"choice": "last"}, "choice is 'last'"),
         ({"most": 0}, "most is 0"),
         ({"most": 2, "choice": "net"}, "most is 2"),
         ({"readings": ["linear_velocity"], "choice": "net"}, "'net' .*linear_velocity"),

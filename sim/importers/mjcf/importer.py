@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import ModelError
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
@@ -30,7 +29,7 @@ from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, check_arguments, named_file
 from sim.model.builder import WorldBuilder
-from sim.model.checks import free_name
+from sim.model.checks import free_name, require_choice
 from sim.model.model import Keyframe, Part
 from sim.model.poses import compose
 from sim.model.spec_checks import pose as check_pose
@@ -133,8 +132,7 @@ def add_mjcf(
     )  # fmt: skip
     base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_mjcf", static_meshes)
-    if mocap not in ("fixed", "free"):
-        raise ModelError(f"add_mjcf: mocap is {mocap!r}; it must be 'fixed' or 'free'")
+    require_choice("add_mjcf: mocap", mocap, ("fixed", "free"))
     file = read_mjcf(Path(path))
     title = str(file.spec.modelname)
     label = name or (file.path.stem if title == NO_TITLE else title)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import ModelError, URDFWarning
+from sim.errors import URDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.gltf_lights import add_lights
 from sim.importers.meshes import MeshLibrary
@@ -21,6 +21,7 @@ from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
+from sim.model.checks import require_choice
 from sim.model.inertia import joined_solids, solid_properties
 from sim.model.model import Part
 from sim.model.poses import IDENTITY, compose
@@ -118,8 +119,7 @@ def add_urdf(
         >>> part.links[0]
         'dog/trunk'
     """
-    if mimic not in ("couple", "free"):
-        raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
+    require_choice("add_urdf: mimic", mimic, ("couple", "free"))
     check_arguments(
         "add_urdf", path, name, friction, restitution,
         floating_base=floating_base, visual=visual, collision=collision, self_collision=self_collision,

@@ -6,11 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from sim.errors import ModelError
 from sim.importers.decomposition import threshold_of
 from sim.importers.transaction import check_arguments
 from sim.model.builder import WorldBuilder
-from sim.model.checks import require_path
+from sim.model.checks import require_choice, require_path
 from sim.model.model import Part
 from sim.model.spec_checks import pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
@@ -91,8 +90,7 @@ def add_usd(
         >>> [len(part.joints) for part in scene.add_usd(path, name="left")]
         [7]
     """
-    if drives not in ("actuators", "springs"):
-        raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")
+    require_choice("add_usd: drives", drives, ("actuators", "springs"))
     check_arguments("add_usd", path, name, friction, restitution, visual=visual, collision=collision)
     base, threshold = pose("add_usd", position, orientation), threshold_of(decompose)
     from sim.importers.usd.contents import add_contents  # here: USD's libraries take long to import

@@ -7,7 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import NO_ACTIVATION, NO_GAINS, OLD_ACTUATOR_FIELDS, Activation, DCMotor, Delay, Gains
-from sim.model.checks import number, require_names, require_type, two_numbers
+from sim.model.checks import is_single, number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.muscles import Muscle
 from sim.model.spec_checks import check_actuator, check_name, finite
@@ -95,12 +95,12 @@ class Actuators(WorldSpec):
                 neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain or
                 muscle, a gear of zero, an empty range, and a range of forces with a single infinite bound.
         """
+        targets = {"joint": joint, "tendon": tendon, "frame": frame, "adhesion": adhesion, "reference": reference}
+        require_names("add_actuator", **{label: value for label, value in targets.items() if value is not None})
         name = str(joint or tendon or frame or adhesion) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
-        driven = {"joint": joint, "tendon": tendon, "frame": frame, "adhesion": adhesion, "reference": reference}
-        given = {label: value for label, value in driven.items() if value is not None}
-        require_names(where, kind=kind, **given)
+        require_names(where, kind=kind)
         require_type(f"{where}: gains", gains, Gains, "a sim.Gains")
         require_type(f"{where}: activation", activation, Activation, "a sim.Activation")
         require_type(f"{where}: motor", motor, (DCMotor, type(None)), "a sim.DCMotor")
@@ -184,7 +184,7 @@ def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | N
 
 def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:
     """Return the middle of a range of forces and half its width; for a single number, zero and the number."""
-    if np.ndim(given) == 0:
+    if is_single(given):
         limit = number(where, "force_limit", given)
         if not limit >= 0.0:
             raise ModelError(f"{where}: force_limit is {limit}; it must not be negative")

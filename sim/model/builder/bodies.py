@@ -260,7 +260,7 @@ class Bodies(LinksAndJoints, Shapes):
         **looks: Any,
     ) -> Part:
         """Add a free solid body of one geometry; ``looks`` are further arguments of :meth:`add_geometry`."""
-        name = self._free_name(kind) if name in (None, "") else name
+        name = self._free_name(kind) if name is None or (isinstance(name, str) and not name) else name
         size = finite(f"{kind} '{name}': {SIZE_NAMES.get(kind, 'size')}", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
         mass = solid_mass(f"{kind} '{name}'", volume, mass, density)

@@ -8,7 +8,7 @@ from sim.model.builder.bodies import Bodies
 from sim.model.builder.constraints import Constraints
 from sim.model.builder.sensors import Sensors
 from sim.model.builder.tendons import Tendons
-from sim.model.checks import counted
+from sim.model.checks import counted, require_names
 from sim.model.compile import compile_model
 from sim.model.medium import DragBox, Medium
 from sim.model.model import Model
@@ -63,6 +63,7 @@ class Media(WorldSpec):
         Raises:
             ModelError: for an unknown link and for edges that are not positive.
         """
+        require_names("add_drag_box", link=link)
         if link not in self.links:
             raise ModelError(f"add_drag_box: unknown link '{link}'; add the link first")
         where = f"drag box of link '{link}'"

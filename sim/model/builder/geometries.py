@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.checks import is_whole, names_in, number, require_names, require_type, two_numbers
+from sim.model.checks import as_numbers, is_single, is_whole, names_in, number, require_names, require_type, two_numbers
 from sim.model.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -233,7 +233,7 @@ class Shapes(WorldSpec):
         if half_extents is not None:
             x, y = finite(f"{where}: half_extents", half_extents, (2,))
         else:
-            step = finite(f"{where}: spacing", (spacing, spacing) if np.ndim(spacing) == 0 else spacing, (2,))  # type: ignore[arg-type]
+            step = finite(f"{where}: spacing", (spacing, spacing) if is_single(spacing) else spacing, (2,))  # type: ignore[arg-type]
             x, y = 0.5 * step * (columns - 1, rows - 1)
         return self.add_geometry(
             WORLD,
@@ -296,10 +296,12 @@ class Shapes(WorldSpec):
             WORLD,
             codes.MESH,
             name=name,
-            size=(scale, scale, scale) if np.ndim(scale) == 0 else scale,  # type: ignore[arg-type]
+            size=(scale, scale, scale) if is_single(scale) else scale,  # type: ignore[arg-type]
             position=position,
             orientation=orientation,
-            mesh=Mesh(np.asarray(vertices), np.asarray(faces)),
+            mesh=Mesh(
+                as_numbers("add_static_mesh: vertices", vertices), _whole_numbers("add_static_mesh: faces", faces)
+            ),
             surface=_ground_surface(surface),
             rgba=rgba,
             material=material,
@@ -357,7 +359,7 @@ class Shapes(WorldSpec):
         slide, slide_across = _of_tangents(where, "friction", friction)
         roll, roll_across = _of_tangents(where, "rolling_friction", rolling_friction)
         finite_and_not_negative(where, "torsional_friction", torsional_friction)
-        both = np.ndim(friction) > 0 or np.ndim(rolling_friction) > 0
+        both = not (is_single(friction) and is_single(rolling_friction))
         across = (slide_across, roll_across) if both else (None, None)
         values = (slide, across[0], float(torsional_friction), roll, across[1])
         self.pair_frictions[frozenset((geometry_a, geometry_b))] = values
@@ -393,6 +395,14 @@ class Shapes(WorldSpec):
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))
 
 
+def _whole_numbers(name: str, given: npt.ArrayLike) -> np.ndarray:
+    """Return indices as an array. Raises ModelError for numbers that aren't whole."""
+    values = as_numbers(name, given)
+    if values.size and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
+        raise ModelError(f"{name} must be whole numbers")
+    return values.astype(np.int64)
+
+
 def one_or_two(first: float, second: float) -> float | tuple[float, float]:
     """Return the friction of both tangents as one number if they are alike."""
     return first if first == second else (first, second)
@@ -400,7 +410,7 @@ def one_or_two(first: float, second: float) -> float | tuple[float, float]:
 
 def _of_tangents(where: str, label: str, given: float | tuple[float, float]) -> tuple[float, float]:
     """Return friction along both tangents. Raises ModelError for values that are negative or not finite."""
-    one = np.ndim(given) == 0
+    one = is_single(given)
     first, second = (number(where, label, given),) * 2 if one else two_numbers(where, label, given)
     for value in (first, second):
         finite_and_not_negative(where, label, value)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import JOINT_FIELDS, NO_LIMITS, NO_SPRING, Limits, Spring, limits_of
-from sim.model.checks import as_numbers, names_in, number, require_names, require_type
+from sim.model.checks import as_numbers, names_in, number, require_choice, require_names, require_type
 from sim.model.joint_types import joint_type
 from sim.model.lights import Light, MountedLight
 from sim.model.model import Keyframe, MountedCamera, MujocoOptions, Part
@@ -310,6 +310,4 @@ def _check_mounted(kind: str, name: str, link: str, follows: str, taken: Contain
     require_names(where, link=link)
     if name in taken:
         raise ModelError(f"{where}: a {kind} of this name exists already; choose another name")
-    if follows not in get_args(Followed):
-        known = ", ".join(map(repr, get_args(Followed)))
-        raise ModelError(f"{where}: follows is {follows!r}; it must be one of {known}")
+    require_choice(f"{where}: follows", follows, get_args(Followed))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sim.model.checks import names_in, number
+from sim.model.checks import items_of, names_in, number
 from sim.model.sensor_targets import attach_sensor
 from sim.model.sensors import Sensor
 from sim.model.specs import WORLD, Vector, WorldSpec
@@ -253,4 +253,4 @@ def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _numbers(given: Sequence[float] | Vector | None) -> Any:
     """Return a vector as a tuple, for a frozen record; anything else is refused by :func:`attach_sensor`."""
-    return tuple(given) if isinstance(given, Iterable) else given
+    return tuple(items_of("sensor", given, "numbers")) if isinstance(given, Iterable) else given

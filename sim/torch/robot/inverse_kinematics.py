@@ -11,7 +11,7 @@ from torch._C._functorch import TransformType
 
 from sim.dynamics.arguments import SHORTEST
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import MOST_ITEMS, is_whole
 from sim.torch.modes import in_own_precision
 from sim.torch.robot.arguments import check_like, one_number
 from sim.torch.robot.joint_ranges import JointRanges
@@ -167,9 +167,9 @@ def checked_goal(restarts: int, iterations: int, goal: tuple[float, float], seed
     """Return the tolerances as Python floats. Raises ModelError for invalid options."""
     if any(level.key() == TransformType.Vmap for level in torch._C._functorch.get_interpreter_stack() or ()):
         raise ModelError("inverse_kinematics doesn't work in torch.func.vmap; pass the targets as a batch")
-    if not is_whole(restarts, 1):
+    if not is_whole(restarts, 1) or restarts > MOST_ITEMS:
         raise ModelError(
-            f"restarts is {restarts!r}; it must be a whole number of at least 1 (the try from the start itself)"
+            f"restarts is {restarts!r}; it must be a whole number from 1 (the try from the start) to {MOST_ITEMS}"
         )
     if not is_whole(iterations, 0):
         raise ModelError(f"iterations is {iterations!r}; it must be a whole number, zero or more")

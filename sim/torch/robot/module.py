@@ -13,6 +13,7 @@ from sim.arrays.device_model import find_device
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
+from sim.model.checks import require_names, require_type
 from sim.model.compile.compiler import dtype_name
 from sim.model.inertia import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
@@ -144,6 +145,7 @@ class RobotModule(torch.nn.Module):
             ModelError: for an unknown name or quantity, a value that the parametrisation can't represent, a wrong
                 shape, and for a parameter with a value for each row.
         """
+        require_names("learn_quantity", name=name, quantity=quantity)
         quantity = QUANTITY_ALIASES.get(quantity, quantity)
         link = find_link(self.model, name, quantity)
         names = QUANTITIES[quantity][0]
@@ -173,6 +175,7 @@ class RobotModule(torch.nn.Module):
 
     def learnable(self, name: str, quantity: str) -> torch.nn.Module:
         """Return the module that :meth:`learn_quantity` registered. Raises ModelError if there is none."""
+        require_names("learnable", name=name, quantity=quantity)
         quantity = QUANTITY_ALIASES.get(quantity, quantity)
         key = f"{quantity}_{find_link(self.model, name, quantity)}"
         if key not in self.learnt:
@@ -185,6 +188,7 @@ class RobotModule(torch.nn.Module):
         Raises:
             ModelError: for an unknown name, a shape other than the model's, and a parameter with a value for each row.
         """
+        require_type("set_values: values", values, Mapping, "a dictionary of tensors by name")
         given = {self._parameter(name): value for name, value in values.items()}
         for each in (given, {name: getattr(self, name) for name in given}):
             check_shared(self.model, each, "a new value")

@@ -37,10 +37,11 @@ from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
 from sim.importers.formats import format_of
 from sim.importers.load import load
-from sim.model.checks import names_in, require_type
+from sim.model.checks import is_whole, names_in, require_type
 from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
+from sim.torch.arrays import require_dense
 from sim.torch.modes import not_compiled
 from sim.torch.robot.arguments import (
     check_shared,
@@ -234,6 +235,8 @@ class Robot(RobotModule):
             distance [..., rays], infinite without a hit; index of the geometry [..., rays], int64, -1 without; outward
             unit normal of the surface [..., rays, 3], zero without.
         """
+        require_dense("cast_rays: origin", origin)
+        require_dense("cast_rays: direction", direction)
         if origin.dim() < 2 or origin.shape[-1] != 3 or origin.shape[-2:] != direction.shape[-2:]:
             raise ModelError(
                 f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't match; both "
@@ -333,7 +336,10 @@ class Robot(RobotModule):
             self.initial_coordinates(),
             joint_ranges(self.model, self.lower_limit, self.upper_limit),
         )
-        if restarts != 1:
+        for label, target in (("position", position), ("quaternion", quaternion), ("start", start)):
+            if target is not None or label == "position":
+                require_dense(f"inverse_kinematics: {label}", target)
+        if not (is_whole(restarts, 1) and restarts == 1):
             check_shared(self.model, {"joint_placement": self.value("joint_placement")}, "restarted inverse kinematics")
         goal = (position_tolerance, rotation_tolerance)
         return inverse_kinematics(kinematics, position, quaternion, start, restarts, iterations, goal, seed)
