@@ -301,7 +301,7 @@ def test_warmup_without_a_file(monkeypatch):
         (["simulate", "HOPPER", "--steps", "1", "--fps", "0", "--out", "x.usda"], 2, "--fps 0.0 must be positive"),
         (["simulate", "HOPPER", "--steps", "1", "--keyframe", "low", "--out", "x.npz"], 2, "no keyframe 'low'"),
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
-        (["simulate", "HOPPER", "--steps", "1", "--threads-per-world", "7", "--out", "x.npz"], 1, "threads_per_world is 7"),
+        (["simulate", "HOPPER", "--steps", "1", "--threads-per-world", "7", "--out", "x.npz"], 1, "per_world is 7"),
         (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
         (["render", "HOPPER", "--worlds", "0", "--out", "x.png"], 2, "--worlds 0 must be at least 1"),
         (["info", "HOPPER", "--package-dir", "."], 2, "--package-dir applies to URDF and SDF files"),

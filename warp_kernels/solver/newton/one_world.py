@@ -62,6 +62,17 @@ def work_struct(scalar: Any) -> Any:
 
 
 @functools.cache
+def opaque_index(scalar: Any) -> wp.Function:
+    """Return a Warp function of the index of a world, for one precision."""
+
+    @Native(scalar, 1, "newton").func_native()
+    def opaque(world: int) -> int:
+        """Return the index of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
+
+    return opaque
+
+
+@functools.cache
 def problem_change(scalar: Any, friction: str, divided: bool = False) -> wp.Function:
     """Return the Warp function that changes a constraint for the next step, under the hard law."""
     f, sweeps = residual_functions(scalar, friction, divided=divided), sweep_functions(scalar, friction, divided)
@@ -93,11 +104,8 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     decide = decision_functions(scalar, coupled, in_group=False)
     structs, common = newton_structs(scalar), row_functions(scalar)
     Work, State = work_struct(scalar), structs.State
+    opaque = opaque_index(scalar)
     zero = scalar(0.0)
-
-    @Native(scalar, 1, "newton").func_native()
-    def opaque(world: int) -> int:
-        """Return the index of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
 
     @wp.func(inline=True)
     def share_of(world: int, work: Work):

@@ -22,7 +22,7 @@ from warp_kernels.solver.newton.iteration import (
     decision_functions,
     world_iteration_functions,
 )
-from warp_kernels.solver.newton.one_world import problem_change
+from warp_kernels.solver.newton.one_world import opaque_index, problem_change
 from warp_kernels.solver.newton.residual import COUPLED, HELD
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.team.system import team_system_functions, team_work_struct
@@ -188,7 +188,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     own = team_residual_functions(scalar, friction, width, dofs)
     system, descent = own.system, own.descent
     f, team = system.residual, system.team
-    coupled = f.coupled
+    coupled, opaque = f.coupled, opaque_index(scalar)
     sweeps = sweep_functions(scalar, friction) if coupled else SimpleNamespace()
     change = problem_change(scalar, friction) if coupled else None
     decide = decision_functions(scalar, coupled, in_group=False)
@@ -248,6 +248,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     @wp.func
     def find_steps(work: Work, state: State):
         """Sweep if the state asks for it, and compute the step."""
+        work.world = opaque(work.world)
         if wp.static(coupled):
             if state.mode == AFTER_SWEEPS:
                 sweep(work, state, False)
@@ -270,6 +271,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
     @wp.func
     def move(work: Work, state: State):
         """Move z by a ``length``, and compute the residual with its square."""
+        work.world = opaque(work.world)
         if state.length != zero:
             for n in range(team.lane(), work.nv, team.size()):
                 k = team.item(n, work.nv)
