@@ -75,7 +75,7 @@ def test_models_of_many_parts_and_of_none():
         builder.add_sphere(radius=1.0, mass=1.0)
     assert repr(builder.finalize("float64")).startswith("Model(sphere_0, sphere_1, sphere_2, ...: 4 links in 4 trees,")
     assert repr(sim.ModelBuilder().finalize()).startswith("Model(0 links in 0 trees")
-    mesh = sim.model.model.Mesh(np.eye(3), np.array([[0, 1, 2]]))
+    mesh = sim.model.geometries.Mesh(np.eye(3), np.array([[0, 1, 2]]))
     assert repr(mesh) == "Mesh(3 vertices, 1 faces)"
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.dynamics.kinematics import forward_kinematics
+from sim.model.geometries import Geometry
 from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.model import Geometry, Model
+from sim.model.model import Model
 from sim.model.poses import compose
 
 

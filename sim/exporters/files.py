@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.model import Geometry, Mesh
+from sim.model.geometries import Geometry, Mesh
 from sim.output import WritingFolder, check_target, system_errors
 from sim.render.texture_files import TextureFiles
 

@@ -22,10 +22,10 @@ from sim.importers import fuel
 from sim.importers.gltf_lights import lights_of
 from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
 from sim.importers.pictures import Budget
+from sim.model.geometries import Mesh
 from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
 from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
-from sim.model.model import Mesh
 
 HEADER, CHUNK = 12, 8  # bytes before the first chunk of a .glb file, and before the data of a chunk
 

@@ -11,23 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from sim.model.frames import Frame, MountedCamera, StagePrim
+from sim.model.geometries import Geometry, HullFaces, Mesh, PairFriction, PairSoftness
 from sim.model.lights import Light, MountedLight
 from sim.model.looks import Material, Texture
 from sim.model.medium import DragBoxes
-from sim.model.model import (
-    Frame,
-    Geometry,
-    HullFaces,
-    Keyframe,
-    Mesh,
-    Model,
-    MountedCamera,
-    MujocoOptions,
-    PairFriction,
-    PairSoftness,
-    Part,
-    StagePrim,
-)
+from sim.model.model import Keyframe, Model, MujocoOptions, Part
 from sim.model.sensors import Sensor
 from sim.model.softness import Softness
 from sim.model.tendons import Tendons

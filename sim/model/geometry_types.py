@@ -14,7 +14,7 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class GeometryType:
-    """Type of geometry. Sizes are those of :class:`sim.model.model.Geometry`.
+    """Type of geometry. Sizes are those of :class:`sim.model.geometries.Geometry`.
 
     Attributes:
         code: code in :mod:`warp_kernels.types`.

@@ -10,9 +10,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.model.geometries import Mesh
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.model import Mesh, Model
+from sim.model.model import Model
 from warp_kernels.parameters import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE, HEIGHTFIELD, PLANE
 
@@ -25,7 +26,7 @@ def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarra
 
     Args:
         type: a geometry code of :mod:`warp_kernels.types`: sphere, capsule, cylinder, box or ellipsoid.
-        size: as for :class:`sim.model.model.Geometry` [3].
+        size: as for :class:`sim.model.geometries.Geometry` [3].
     """
     known = GEOMETRY_TYPES.get(type)
     if known is None or known.solid is None:

@@ -100,7 +100,7 @@ class MountedLight:
         name: unique name.
         light: the light.
         link: index of the link it moves with; -1 is the world.
-        placement, follows, point: as of :class:`sim.model.model.MountedCamera`.
+        placement, follows, point: as of :class:`sim.model.frames.MountedCamera`.
     """
 
     name: str

@@ -18,7 +18,7 @@ class ParameterSpec:
 
     Attributes:
         per: dimension of the parameter: "link", "dof", "geometry", "pair" (geometries with their own friction, see
-            :class:`sim.model.model.PairFriction`), "height" (all points of the heightfields, one field
+            :class:`sim.model.geometries.PairFriction`), "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.topology.Equalities`),
             "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
             :class:`sim.model.tendons.Tendons`), or "world" (a single one).

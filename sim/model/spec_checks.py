@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.checks import UNREADABLE, as_numbers, number, require_flags, require_names, require_type
+from sim.model.geometries import Mesh
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.inertia import NEGLIGIBLE_INERTIA
 from sim.model.joint_types import JOINT_TYPES, is_scalar
-from sim.model.model import Mesh
 from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sim.model.frames import MountedCamera, StagePrim
+from sim.model.geometries import Geometry
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.lights import MountedLight
 from sim.model.medium import DragBox, Medium
-from sim.model.model import Geometry, MountedCamera, Part, StagePrim
+from sim.model.model import Part
 from sim.model.muscles import Muscle
 from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -196,7 +198,7 @@ class WorldSpec:
         gravity: gravity in the world frame [m/s^2], [3].
         links: links by name, as are joints, geometries and actuators.
         frames: link of each named frame, and its pose there [7].
-        cameras: link of each camera, and the camera as in :class:`sim.model.model.MountedCamera`, placed in that link.
+        cameras: link of each camera, and the camera as in :class:`sim.model.frames.MountedCamera`, placed in that link.
         lights: link of each light, and the light as in :class:`sim.model.lights.MountedLight`, placed in that link.
         stage_prims: link of each prim of a USD file, and the prim, placed in that link.
         parts: groups of links and joints that were added together.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 
 MOST_TRIANGLES = 2_000_000
 # A triangle has no area if its height is less than this fraction of its longest side.

@@ -12,7 +12,8 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import field_shapes
 from sim.errors import ModelError
 from sim.model.checks import names_in, require_choice
-from sim.model.model import Geometry, Mesh, Model
+from sim.model.geometries import Geometry, Mesh
+from sim.model.model import Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.rays.pieces import ray_structs

@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from sim.errors import ModelError
-from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
+from sim.model.geometries import Geometry
+from sim.model.model import GEOMETRY_TYPE_NAMES
 from warp_kernels import types as codes
 
 CREASE = np.cos(np.radians(35.0))  # faces at a larger angle to each other have a visible edge
@@ -95,7 +96,10 @@ def box(half_extents: np.ndarray) -> Triangles:
 
 
 def surface(heights: np.ndarray, size: np.ndarray) -> Triangles:
-    """Return the triangles of a heightfield: heights [rows, columns], size as in :class:`sim.model.model.Geometry`."""
+    """Return the triangles of a heightfield.
+
+    heights: [rows, columns]; size: as in :class:`sim.model.geometries.Geometry`.
+    """
     rows, columns = heights.shape
     x, y = np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows))
     vertices = np.stack([x, y, size[2] * heights], axis=-1).reshape(-1, 3)

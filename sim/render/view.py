@@ -20,8 +20,9 @@ from sim.model.checks import (
     require_flags,
     require_type,
 )
+from sim.model.geometries import Geometry
 from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.model import Geometry, Model
+from sim.model.model import Model
 from sim.model.poses import compose
 from sim.model.spec_checks import check_text, finite
 from sim.render.mounted import mounted_pose

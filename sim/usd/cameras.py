@@ -5,7 +5,8 @@ from pxr import Gf, Sdf, Usd, UsdGeom
 
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics
-from sim.model.model import Model, MountedCamera
+from sim.model.frames import MountedCamera
+from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.render.view import view_of
 from sim.usd.annotations import keep, keep_text, kept, kept_text

@@ -4,7 +4,8 @@ import numpy as np
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
 
 from sim.errors import ModelError
-from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
+from sim.model.geometries import Geometry
+from sim.model.model import GEOMETRY_TYPE_NAMES
 from sim.render.tessellation import Triangles, tessellate, textured
 from sim.usd.annotations import keep
 from sim.usd.materials import COORDINATES, Materials, linear_color

@@ -10,7 +10,8 @@ from pxr import Gf, Sdf, Usd, UsdGeom
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.model import Model, StagePrim
+from sim.model.frames import StagePrim
+from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.usd.layers import layer_errors
 

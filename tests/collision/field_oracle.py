@@ -6,7 +6,7 @@ import coal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.collision.field_harness import FieldBench
 from tests.collision.harness import Slots, hull_mesh, pebble
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SEGMENT, SIDE

@@ -13,7 +13,7 @@ import sim
 import sim.simulation.stepping.workspace as workspace
 from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import active_tape, launch
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.detect import detect_kernels

@@ -8,7 +8,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.collision.field_harness import FieldBench
 from tests.collision.harness import Bench, pebble, scatter
 from warp_kernels import types as codes

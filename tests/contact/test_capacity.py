@@ -5,8 +5,8 @@ import pytest
 import trimesh
 
 import sim
+from sim.model.geometries import Mesh
 from sim.model.hulls import convex_hull
-from sim.model.model import Mesh
 from tests.errors import quietly, strictly
 
 DT = 0.01

@@ -8,7 +8,7 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.simulation.differences import METHODS, case, check
 from warp_kernels.collision.touch.inner_ball import INNER_BALL
 

@@ -7,7 +7,7 @@ from scipy.spatial import Delaunay
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.collision.mesh_harness import open_box, tray
 from tests.contact.test_touch_field import BODIES, add_body, check_near_misses, lowest
 from tests.simulation.differences import METHODS, case, check, contact_times

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.simulation.differences import METHODS, case, check
 
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -44,9 +44,9 @@ def test_a_mesh_that_is_only_drawn_counts_as_its_hull():
     vertices = np.concatenate([np.column_stack([corners, np.full(6, z)]) for z in (-1.0, 1.0)])
     builder = sim.ModelBuilder()
     drawn = {"size": (1.0, 1.0, 1.0), "collides": False}
-    mesh = sim.model.model.Mesh(vertices, np.array([(0, 1, 2), (6, 7, 8)]))
+    mesh = sim.model.geometries.Mesh(vertices, np.array([(0, 1, 2), (6, 7, 8)]))
     builder.add_geometry("world", "convex", name="corner", mesh=mesh, **drawn)
-    flat = sim.model.model.Mesh(vertices[:6], np.array([(0, 1, 2)]))
+    flat = sim.model.geometries.Mesh(vertices[:6], np.array([(0, 1, 2)]))
     builder.add_geometry("world", "convex", name="sheet", mesh=flat, **drawn)
     builder.add_sphere(radius=0.1, mass=1.0, position=(2.0, 2.0, 0.0), name="ball")
     model = builder.finalize(dtype="float64")

@@ -9,7 +9,7 @@ import torch
 import sim
 import sim.envs
 from sim.envs.tasks.cartpole import CartpoleSwingup
-from sim.model.model import MountedCamera
+from sim.model.frames import MountedCamera
 from tests.errors import refuses
 
 ALONG_Y = np.array([0.0, -4.0, 0.3, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])

@@ -10,7 +10,7 @@ from pxr import Usd, UsdGeom, UsdShade
 
 import sim
 from sim.exporters import write_mjcf, write_urdf
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.render.view import linear_light, transform_points
 from sim.usd import write_usd
 

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import golf, quadruped, throw
 from sim.exporters import write_mjcf
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.dynamics.trees import build, forests
 from tests.errors import quietly, raises_naming, strictly, warned
 from tests.exporters.models import (

@@ -10,7 +10,7 @@ import scenes
 import sim
 from scenes import crowd, quadruped
 from scenes.physics import piles
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.golden.case import Case, register
 
 ARM = Path(scenes.__file__).parent / "robots" / "arm.urdf"

@@ -9,7 +9,7 @@ from pxr import Gf, Usd, UsdGeom, UsdPhysics, Vt
 
 import sim
 from sim.importers.decomposition import convex_pieces
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.errors import raises_naming
 
 THICKNESS, VOLUME = 0.2, 0.102

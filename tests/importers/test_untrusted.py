@@ -72,7 +72,7 @@ def test_shared_meshes_stay_shared():
     builder = sim.ModelBuilder()
     builder.add_link("a", mass=1.0, inertia=np.ones(3))
     builder.add_joint("j", "free", child="a")
-    mesh = sim.model.model.Mesh(np.eye(3), np.array([[0, 1, 2]], dtype=np.int32))
+    mesh = sim.model.geometries.Mesh(np.eye(3), np.array([[0, 1, 2]], dtype=np.int32))
     for _ in range(2):
         builder.add_geometry("a", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, collides=False)
     a, b = model_from_bytes(model_to_bytes(builder.finalize())).geometries

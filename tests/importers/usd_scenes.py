@@ -6,7 +6,7 @@ from pxr import Gf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.render.tessellation import tessellate
 from sim.render.view import transform_points
 from sim.simulation.stepping.pair_friction import five_frictions

@@ -6,8 +6,9 @@ import trimesh
 from numpy.testing import assert_allclose
 
 import sim
+from sim.model.geometries import Mesh
 from sim.model.geometry_types import capsule_inertia
-from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
+from sim.model.model import GEOMETRY_TYPE_NAMES
 from sim.model.specs import WORLD
 from sim.render.tessellation import tessellate
 from tests.errors import raises_naming, refuses

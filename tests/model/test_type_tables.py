@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sim
+from sim.model.geometries import Geometry, Mesh
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.inertia import mesh_mass_properties
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.model import Geometry, Mesh
 from sim.render.tessellation import tessellate
 from warp_kernels import types as codes
 

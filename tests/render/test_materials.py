@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.render import Camera, Renderer, render_frames
 from sim.render.lights import SUN
 from sim.render.view import linear_light

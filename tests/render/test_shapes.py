@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim.model.model import Geometry, Mesh
+from sim.model.geometries import Geometry, Mesh
 from sim.render.tessellation import tessellate, with_normals
 from tests.collision.field_harness import FieldBench
 from tests.errors import raises_naming

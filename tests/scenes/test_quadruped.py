@@ -8,7 +8,7 @@ import pytest
 import sim
 from scenes import quadruped
 from scenes.mjcf import to_mjcf
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from tests.errors import raises_naming
 from warp_kernels import types as codes
 

@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.render import Renderer, view_of
 from sim.render.lights import OVERHEAD, ZENITH
 from sim.render.view import linear_light

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped, throw
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 from sim.render import Camera, Marker, Trail
 from sim.usd import write_usd
 from tests.errors import raises_naming, refuses

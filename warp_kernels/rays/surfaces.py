@@ -10,7 +10,7 @@ with one formula, so that the formulas are smooth and have Warp's own adjoint:
 - plane: 0;
 - convex mesh: the index of the triangle; heightfield: the element, see :mod:`warp_kernels.collision.field.grid`.
 
-Sizes are those of :class:`sim.model.model.Geometry`.
+Sizes are those of :class:`sim.model.geometries.Geometry`.
 """
 
 import functools

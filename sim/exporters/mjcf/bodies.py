@@ -15,9 +15,11 @@ from sim.exporters.files import number, numbers, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.medium import inertia_axes
 from sim.model.checks import free_name
+from sim.model.frames import Frame, MountedCamera
+from sim.model.geometries import Geometry
 from sim.model.joint_types import name_in_files
 from sim.model.lights import MountedLight
-from sim.model.model import Frame, Geometry, Model, MountedCamera
+from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.specs import WORLD

@@ -11,7 +11,8 @@ from itertools import combinations, product
 
 from sim.exporters.files import number, numbers
 from sim.exporters.mjcf.bodies import Bodies, set_softness
-from sim.model.model import Model, PairSoftness
+from sim.model.geometries import PairSoftness
+from sim.model.model import Model
 from sim.simulation.stepping.collision import may_touch
 from sim.simulation.stepping.mujoco_law import pair_softness
 from sim.simulation.stepping.pair_friction import NAMES, five_frictions, pair_friction

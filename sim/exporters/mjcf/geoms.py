@@ -10,8 +10,9 @@ from sim.exporters.files import MeshFiles, number, numbers, scaled, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
+from sim.model.geometries import Geometry
 from sim.model.looks import DEFAULT_MATERIAL, Texture
-from sim.model.model import Geometry, Model
+from sim.model.model import Model
 from warp_kernels import types as codes
 
 # Names of types, and the number of sizes that each uses

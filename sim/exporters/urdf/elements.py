@@ -7,7 +7,8 @@ from scipy.spatial.transform import Rotation
 
 from sim.exporters.files import MeshFiles, number, numbers, scaled
 from sim.exporters.losses import Losses
-from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
+from sim.model.geometries import Geometry, Mesh
+from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.tessellation import tessellate
 from warp_kernels import types as codes
 

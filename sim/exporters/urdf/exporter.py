@@ -12,8 +12,9 @@ from sim.exporters.losses import Losses
 from sim.exporters.urdf.elements import ShapeWriter, child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
 from sim.model.checks import free_name, require_type
+from sim.model.frames import Frame
 from sim.model.joint_types import name_in_files
-from sim.model.model import Frame, Model
+from sim.model.model import Model
 from sim.model.poses import is_identity
 from sim.model.specs import UNREACHABLE, WORLD
 from sim.output import check_target

@@ -11,10 +11,10 @@ from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
+from sim.model.geometries import Mesh
 from sim.model.hulls import FlatMeshError
 from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
-from sim.model.model import Mesh
 from sim.model.poses import compose
 from warp_kernels import types as codes
 

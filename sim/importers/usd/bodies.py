@@ -28,10 +28,11 @@ from sim.importers.usd.schemas.mujoco_scene import mujoco_options
 from sim.importers.usd.schemas.mujoco_tendons import add_mujoco_tendons
 from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, DCMotor, Delay, in_groups
+from sim.model.frames import StagePrim
 from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.medium import LIGHTEST, inertia_box
-from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part, StagePrim
+from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.sensor_targets import attach_sensor

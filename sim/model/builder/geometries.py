@@ -10,8 +10,8 @@ from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.checks import as_numbers, is_single, is_whole, names_in, number, require_names, require_type, two_numbers
+from sim.model.geometries import Geometry, Mesh
 from sim.model.looks import DEFAULT_MATERIAL, Material
-from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
     check_geometry,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from sim.errors import ModelError
-from sim.model.model import Geometry, PairFriction, PairSoftness
+from sim.model.geometries import Geometry, PairFriction, PairSoftness
 from sim.model.specs import WORLD, WorldSpec
 from sim.model.topology import ExcludedPairs
 from warp_kernels import types as codes

@@ -10,7 +10,8 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.compile.bodies import Body
 from sim.model.compile.dofs import DofLayout
-from sim.model.model import Geometry, Model
+from sim.model.geometries import Geometry
+from sim.model.model import Model
 from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.parameters import MAY_BE_INFINITE, OF_PAIRS, PARAMETERS
 from sim.model.spec_checks import finite

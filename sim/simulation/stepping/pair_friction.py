@@ -7,7 +7,8 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill
-from sim.model.model import Model, PairFriction
+from sim.model.geometries import PairFriction
+from sim.model.model import Model
 from sim.model.parameters import OF_PAIRS
 from warp_kernels.collision.directions import ISOTROPIC, WORLD_AXES
 from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND, STATED

@@ -8,8 +8,9 @@ import warp as wp
 
 from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
+from sim.model.frames import MountedCamera
+from sim.model.geometries import Geometry
 from sim.model.lights import MountedLight
-from sim.model.model import Geometry, MountedCamera
 from sim.rays.targets import TargetArrays
 from sim.render.lights import LightSet
 from sim.render.mounted import carried_mass

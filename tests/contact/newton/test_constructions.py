@@ -6,7 +6,7 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.model import Mesh
+from sim.model.geometries import Mesh
 
 H = 1 / 240
 

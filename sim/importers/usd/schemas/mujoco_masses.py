@@ -8,8 +8,8 @@ from pxr import Usd, UsdPhysics
 from sim.importers.usd.prims import Shape, mesh_of
 from sim.importers.usd.schemas.mujoco_scene import MassRules
 from sim.importers.usd.stage import Scene
+from sim.model.geometries import Mesh
 from sim.model.inertia import mesh_mass_properties, solid_properties
-from sim.model.model import Mesh
 
 Solid = tuple[float, np.ndarray, np.ndarray]
 

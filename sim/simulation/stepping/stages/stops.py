@@ -8,7 +8,8 @@ import warp as wp
 
 from sim.arrays.allocation import fill
 from sim.arrays.launch import active_tape
-from sim.model.model import Geometry, Model
+from sim.model.geometries import Geometry
+from sim.model.model import Model
 from sim.simulation.stepping.collision import radius_of
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.stops.bodies import STOPS, StopPairs, stop_kernels
