@@ -17,7 +17,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
-from sim.render import Marker, grid_offsets
+from sim.render import Camera, Marker, grid_offsets
 from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses, clipping_range, fit_worlds_camera, listed
 from sim.simulation.contacts import Contacts
@@ -35,6 +35,8 @@ from sim.viewer.sliders import JointSliders
 SLIDER_PERIOD = 0.2  # time between updates of the sliders during playback [s]
 WATCH_PERIOD = 0.5  # minimum time between motions of a search [s]
 PANEL_WIDTH = 320  # width of the controls [pixels]
+# Width of a page up to which viser puts the panel below the scene [pixels], and the share of the height that it covers.
+PHONE_WIDTH, PANEL_SHARE = 576, 0.6
 CAMERA_STATES = 50  # maximum number of states of a motion that the camera is fitted to
 
 
@@ -114,6 +116,7 @@ class Viewer:
             raise
         self._add_controls()
         self._aim(poses[None])
+        self._server.on_client_connect(self._aim_narrow)
 
     # ---- showing -----------------------------------------------------------------------------------------------
 
@@ -444,11 +447,42 @@ class Viewer:
 
     def _aim(self, poses: np.ndarray) -> None:
         """Set the initial camera so that it sees link poses [frames, num_worlds, num_links, 7]."""
-        camera = fit_worlds_camera(self.model, poses, self._offsets, markers=self._markers, aspect=1.0, margin=1.3)
+        self._seen = poses
+        camera = self._camera_for(1.0)
         first = self._server.initial_camera
         first.position, first.look_at = np.array(camera.position), np.array(camera.target)
         first.fov = float(np.radians(camera.fov))
         first.near, first.far = clipping_range(camera)
+
+    def _camera_for(self, aspect: float) -> Camera:
+        return fit_worlds_camera(
+            self.model, self._seen, self._offsets, markers=self._markers, aspect=aspect, margin=1.3
+        )
+
+    def _aim_narrow(self, client: Any) -> None:
+        """Move the camera of a new page that is narrower than high, for which the initial one is too near."""
+        width, height, free = client.camera.image_width, client.camera.image_height, 1.0
+        if width > PHONE_WIDTH:
+            width -= PANEL_WIDTH  # the panel docks after this call
+        else:
+            free -= PANEL_SHARE
+        if width >= height:
+            return
+        with self._lock:
+            camera = above_panel(self._camera_for(width / (free * height)), free)
+        with client.atomic():
+            client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
+
+
+def above_panel(camera: Camera, free: float) -> Camera:
+    """Return the camera that shows in the upper share ``free`` of a picture what another one shows in all of it."""
+    eye, target = np.asarray(camera.position, dtype=float), np.asarray(camera.target, dtype=float)
+    sight = (target - eye) / free
+    right = np.cross(sight, camera.up)
+    upwards = np.cross(right, sight)
+    upwards *= np.linalg.norm(sight) / np.linalg.norm(upwards)
+    shift = (1.0 - free) * np.tan(np.radians(0.5 * camera.fov)) * upwards
+    return replace(camera, position=tuple(target - sight - shift), target=tuple(target - shift))
 
 
 def roomy_spacing(model: Model, poses: np.ndarray) -> float:

@@ -92,9 +92,10 @@ class Page:
         return np.asarray(whole)[: size["height"], : size["width"]].astype(float)
 
     def pixel(self, point, picture):
-        """Column and row of a point [3] as the first camera sees it."""
-        first = self.viewer._server.initial_camera
-        camera = Camera(first.position, first.look_at, np.degrees(first.fov))
+        """Column and row of a point [3] as the page's camera sees it."""
+        clients = self.viewer._server.get_clients()
+        own = clients[max(clients)].camera
+        camera = Camera(own.position, own.look_at, np.degrees(own.fov))
         return camera.project(point, picture.shape[1], picture.shape[0]).astype(int)
 
     def sees(self, point, color):
@@ -137,6 +138,26 @@ def test_everything_has_room(browser, width, tmp_path):
         before = np.array(camera.look_at)
         page.click("Look at the selected world")
         page.wait(lambda: np.linalg.norm(camera.look_at - before) > 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height", "free"), [(390, 844, (390, 338)), (800, 1000, (480, 1000))])
+def test_narrow_pages_show_the_whole_scene(browser, width, height, free, tmp_path):
+    """The boxes of both worlds are beside the panel, on a phone above it."""
+    model = arm_and_box()
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 576}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        with Viewer(model, 2, port=0, spacing=SPACING) as viewer:
+            page = Page(browser, viewer)
+            for offset in (-SPACING / 2, SPACING / 2):
+                box = model.q0[-7:-4] + np.array([offset, 0, 0])
+                page.wait(lambda box=box: page.sees(box, 1))
+                assert (page.pixel(box, page.picture()) < free).all()
+            assert browser.execute_script("return document.documentElement.scrollWidth") == width
+            browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.slow

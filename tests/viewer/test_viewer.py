@@ -10,11 +10,13 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.render import Camera
 from sim.render.tessellation import sphere, tessellate
 from sim.viewer import Viewer
 from sim.viewer.geometries import split_creases
 from sim.viewer.pull import Pull
 from sim.viewer.sliders import to_angles
+from sim.viewer.viewer import above_panel
 from tests.errors import raises_naming
 from tests.viewer.worlds import arm_and_box, arrows, control, node
 
@@ -406,3 +408,16 @@ def test_a_pull_off_centre_turns_a_link(model):
     moving = np.array([0.0, 0.0, 1.0]) + np.cross([0.5, 0.0, 0.0], lever)
     damped = force - 20.0 * mass * moving
     np.testing.assert_allclose(pull.joint_forces(model, q, qd)[1, -6:-3], damped, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("free", [0.4, 1.0])
+def test_above_a_panel_a_picture_is_the_same(free):
+    """Points in the plane of the target have the same pixels in the upper share of a higher picture."""
+    camera = Camera((2.0, -3.0, 1.5), (0.2, 0.1, 0.6), fov=35.0)
+    sight = np.subtract(camera.target, camera.position)
+    right = np.cross(sight, camera.up) / np.linalg.norm(np.cross(sight, camera.up))
+    upwards = np.cross(right, sight) / np.linalg.norm(sight)
+    higher = above_panel(camera, free)
+    for x, y in ((0.0, 0.0), (0.5, 0.3), (-0.4, -0.6)):
+        point = camera.target + x * right + y * upwards
+        np.testing.assert_allclose(higher.project(point, 390, 400 / free), camera.project(point, 390, 400), atol=1e-9)
