@@ -4,7 +4,7 @@ import pytest
 from pxr import Tf, Usd
 
 import sim
-from sim.importers.usd import bodies, motion
+from sim.importers.usd import masses, motion
 from tests.errors import raises_naming
 from tests.importers.usd_scenes import add_body, stage_of
 
@@ -69,7 +69,7 @@ def test_errors_of_the_library_are_errors_of_the_file(tmp_path, monkeypatch, err
 
     stage = stage_of(tmp_path)
     add_body(stage, "a")
-    monkeypatch.setattr(bodies, "mass_properties", fail)
+    monkeypatch.setattr(masses, "mass_properties", fail)
     builder = sim.ModelBuilder()
     stage.GetRootLayer().Save()
     with pytest.raises(sim.ImportFileError, match=r"scene.usda: can't be read as USD: .*(expired prim|nothing to see)"):

@@ -299,9 +299,7 @@ class Shapes(WorldSpec):
             size=(scale, scale, scale) if is_single(scale) else scale,  # type: ignore[arg-type]
             position=position,
             orientation=orientation,
-            mesh=Mesh(
-                as_numbers("add_static_mesh: vertices", vertices), _whole_numbers("add_static_mesh: faces", faces)
-            ),
+            mesh=Mesh(as_numbers("add_static_mesh: vertices", vertices), _as_array("add_static_mesh: faces", faces)),
             surface=_ground_surface(surface),
             rgba=rgba,
             material=material,
@@ -395,12 +393,10 @@ class Shapes(WorldSpec):
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))
 
 
-def _whole_numbers(name: str, given: npt.ArrayLike) -> np.ndarray:
-    """Return indices as an array. Raises ModelError for numbers that aren't whole."""
-    values = as_numbers(name, given)
-    if values.size and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
-        raise ModelError(f"{name} must be whole numbers")
-    return values.astype(np.int64)
+def _as_array(name: str, given: npt.ArrayLike) -> np.ndarray:
+    """Return numbers as an array of their own type. Raises ModelError for anything else."""
+    as_numbers(name, given)
+    return np.asarray(given)
 
 
 def one_or_two(first: float, second: float) -> float | tuple[float, float]:
