@@ -1,6 +1,7 @@
 """Operations on a whole trajectory: its fingerprint, and gradients of excluded worlds."""
 
 import functools
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +13,18 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.records import SLOT, SLOTS
 from warp_kernels.types import kernel_module
 
-# Initial value of the hash, FNV-1a of 64 bits.
+# Initial value of the hash, that of FNV-1a of 64 bits.
 OFFSET = 14695981039346656037
 
 
-def hashed_rows(of_states: dict[str, int], of_steps: dict[str, int]) -> np.ndarray:
-    """Return the argument ``hashed_records`` of the fingerprint, from the numbers of a world in each record by name."""
-    rows = [(SLOTS[name], size, 1) for name, size in of_states.items()]
-    return np.array([*rows, *((SLOTS[name], size, 0) for name, size in of_steps.items())], dtype=np.int32)
+def hashed_rows(records: Iterable[tuple[str, int, int]]) -> np.ndarray:
+    """Return the argument ``hashed_records`` of the fingerprint.
+
+    Args:
+        records: the name of each record, the numbers of a world in a row, and the number of rows for each step, or 0
+            for a row for each stored state.
+    """
+    return np.array([(SLOTS[name], size, rows) for name, size, rows in records], dtype=np.int32)
 
 
 @functools.cache
@@ -46,8 +51,8 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Compute a hash of all states and inputs of each world.
 
-        hashed_records: for each array its slot in the pointer table, the numbers of a world, and whether it has a row
-            for each stored state, or one for each step, see :func:`hashed_rows`.
+        hashed_records: for each array its slot in the pointer table, the numbers of a world in a row, and the number of
+            rows for each step, or 0 for a row for each stored state; see :func:`hashed_rows`.
         """
         world = first_world + wp.tid()
         steps = cursor[wp.static(STEPS)]
@@ -56,7 +61,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(hashed_records.shape[0]):
             address = table[hashed_records[k, 0]]
             if address != wp.uint64(0):
-                rows = wp.where(hashed_records[k, 2] == 1, states, steps)
+                rows = wp.where(hashed_records[k, 2] == 0, states, hashed_records[k, 2] * steps)
                 values = wp.array(ptr=address, shape=(rows, total_worlds, hashed_records[k, 1]), dtype=scalar)
                 found = hashed(found, values, world)
         fingerprints = wp.array(ptr=table[wp.static(SLOT.fingerprint)], shape=(total_worlds,), dtype=wp.uint64)

@@ -323,8 +323,8 @@ class Trajectory:
                 don't spoil gradients of shared parameters.
 
         Raises:
-            ModelError: for wrong shapes or unknown parameters, and if the states or inputs have been changed since the
-                rollout.
+            ModelError: for wrong shapes or unknown parameters, if the states or inputs have been changed since the
+                rollout, and for arrays of a trajectory made by hand that aren't those of a rollout in type and shape.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
 
         Example:
@@ -392,8 +392,9 @@ class Trajectory:
 
     def _require_unchanged(self) -> None:
         require_no_capture(self.simulator.device)  # a captured graph would compute the hashes only later
-        before = self._fingerprint
-        if before is not None and not np.array_equal(before.numpy(), self.recording().fingerprint().numpy()):
+        recording, before = self.recording(), self._fingerprint
+        recording.require_arrays()
+        if before is not None and not np.array_equal(before.numpy(), recording.fingerprint().numpy()):
             raise ModelError(
                 "backward: states or inputs of the trajectory were changed after the rollout, so that its steps can't "
                 "be recomputed; change copies instead"

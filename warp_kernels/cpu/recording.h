@@ -98,27 +98,33 @@ struct BitsOf<4> {
     typedef wp::uint32 type;
 };
 
-// Return a hash continued from `found` with the bits of a world's numbers [rows, world, n], each row contiguous: FNV-1a
-// of 64 bits (Fowler, Noll and Vo). Four hashes of every fourth number each, then one of them all: in a single one each
-// number waits for the one before it.
+// Continue a hash by a number: FNV-1a of 64 bits (Fowler, Noll and Vo), whose bits are rotated, since products propagate
+// changes to higher bits only: two changed signs would cancel.
+BACKSWING_INLINE wp::uint64 hashed_number(wp::uint64 found, wp::uint64 number) {
+    const wp::uint64 prime = 1099511628211ull;
+    const wp::uint64 changed = found ^ number;
+    return (changed << 17 | changed >> 47) * prime;
+}
+
+// Return a hash continued from `found` with the bits of a world's numbers [rows, world, n], each row contiguous. Four
+// hashes of every fourth number each, then one of them all: in a single one each number waits for the one before it.
 template <typename Number>
 BACKSWING_INLINE wp::uint64 hashed(wp::uint64 found, const Array<Number>& values, int world) {
     typedef typename BitsOf<sizeof(Number)>::type Bits;
-    const wp::uint64 prime = 1099511628211ull;
     wp::uint64 a = found, b = found + 1, c = found + 2, d = found + 3;
     const char* all = reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[1]);
     for (int row = 0; row < values.shape[0]; ++row) {
         const Bits* numbers = reinterpret_cast<const Bits*>(all + row * wp::int64(values.strides[0]));
         int i = 0;
         for (; i + 3 < values.shape[2]; i += 4) {
-            a = (a ^ numbers[i]) * prime;
-            b = (b ^ numbers[i + 1]) * prime;
-            c = (c ^ numbers[i + 2]) * prime;
-            d = (d ^ numbers[i + 3]) * prime;
+            a = hashed_number(a, numbers[i]);
+            b = hashed_number(b, numbers[i + 1]);
+            c = hashed_number(c, numbers[i + 2]);
+            d = hashed_number(d, numbers[i + 3]);
         }
-        for (; i < values.shape[2]; ++i) a = (a ^ numbers[i]) * prime;
+        for (; i < values.shape[2]; ++i) a = hashed_number(a, numbers[i]);
     }
-    return (((a * prime ^ b) * prime ^ c) * prime ^ d) * prime;
+    return hashed_number(hashed_number(hashed_number(hashed_number(a, 0), b), c), d);
 }
 
 } // namespace backswing::recording

@@ -21,6 +21,7 @@ from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copy_rows, new_
 from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.record_layout import require_records
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.records import STATE, Records, StateArrays, state_arrays
 from warp_kernels.trajectory import trajectory_kernels
@@ -139,11 +140,19 @@ class Recording:
         """Return a hash of the states and inputs of each world [num_worlds]; on CUDA without waiting for the device."""
         engine, records = self.engine, copy(self.records)
         records.fingerprint = new_rows((engine.settings.num_worlds,), wp.uint64, engine.settings.device)
-        with paused_tape():
-            for shard in engine.shards:
-                shard.record_fingerprint()
-        engine.run_beside(lambda shard: shard.find_fingerprint(records, self.steps, self.interval))
+        with self._own_parameters():
+            with paused_tape():
+                for shard in engine.shards:
+                    shard.record_fingerprint()
+            engine.run_beside(lambda shard: shard.find_fingerprint(records, self.steps, self.interval))
         return records.fingerprint
+
+    def require_arrays(self) -> None:
+        """Check the arrays from which steps are recomputed; see :func:`require_records`."""
+        engine = self.engine
+        with self._own_parameters():
+            step = engine.shards[0].step
+            require_records(self.records, step, engine.settings.num_worlds, self.steps, self.interval)
 
     @property
     def _finds_stages(self) -> bool:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-import numpy as np
 import warp as wp
 
 from sim.arrays.critical_sections import check
@@ -11,12 +10,13 @@ from sim.arrays.graphs import Graph, capture, is_listed
 from sim.arrays.host_memory import AnyArray, HostNumbers, copy_rows
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
+from sim.simulation.engine.record_layout import hashed_records
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.records import Records, addresses
-from warp_kernels.trajectory import hashed_rows, trajectory_kernels
+from warp_kernels.trajectory import trajectory_kernels
 
 # Maximum number of steps per launch, and the duration [s] above which the next launch has fewer: signals wait for its
 # end. Launched singly, Python's overhead would be a tenth of the time of a single robot's steps.
@@ -114,7 +114,7 @@ class Shard:
         """Capture the launch that computes the hashes of a trajectory. Call it from one thread only."""
         if self._fingerprint is None:
             step, kernel = self.step, trajectory_kernels(self.step.scalar).find_fingerprint
-            hashed: wp.array = wp.array(_hashed_rows(step), dtype=int, device=step.device)
+            hashed: wp.array = wp.array(hashed_records(step), dtype=int, device=step.device)
 
             def find_fingerprint() -> None:
                 step.launch(kernel, step.num_worlds, hashed_records=hashed)
@@ -257,12 +257,3 @@ class Shard:
     def _bind(self, records: Records[AnyArray] | None, cursor: tuple[int, int, int]) -> None:
         self._table.write_only({} if records is None else addresses(records))
         self._cursor.write(cursor)
-
-
-def _hashed_rows(step: Step) -> np.ndarray:
-    """Return the states and inputs that a fingerprint depends on, with their sizes."""
-    model = step.model
-    switches = len(model.switch_names)
-    states = {"q": model.nq, "qd": model.nv, "act": model.na, "q_low": step.kinematics.q_low.shape[1]}
-    states |= {"impulse": 3 * step.max_constraints, "broken": switches}
-    return hashed_rows(states, {"tau": model.nv, "control": model.nu, "kinematic_qd": model.nk, "active": switches})
