@@ -34,8 +34,8 @@ def candidates(uri: str, folders: Iterable[Path]) -> Iterator[Path]:
     if match is None:
         return
     server, owner, name, rest = (unquote(match[part] or "") for part in ("server", "owner", "name", "rest"))
-    if ".." in (server, owner, name):
-        return
+    if any(part in (".", "..") or "/" in part or os.sep in part for part in (server, owner, name)):
+        return  # encoded, such as %2F: not a name of a folder
     for cache in _caches():
         model = cache / server / owner.lower() / "models" / name.lower()
         for version in _versions(model, match["version"]):
@@ -54,7 +54,7 @@ def _versions(model: Path, stated: str | None) -> list[str]:
     if stated is not None and stated != "tip":
         return [stated]
     try:
-        found = [entry for entry in os.listdir(model) if entry.isdigit()]
+        found = [entry for entry in os.listdir(model) if entry.isdecimal()]
     except (OSError, ValueError):
         return []
     return sorted(found, key=int, reverse=True)

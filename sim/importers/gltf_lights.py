@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.builder import WorldBuilder
-from sim.model.checks import free_name
+from sim.model.checks import free_name, is_whole
 from sim.model.lights import Light, MountedLight, aimed
 from sim.model.poses import compose
 
@@ -28,20 +28,26 @@ def lights_of(description: dict[str, Any], notes: list[str]) -> list[MountedLigh
     nodes = description.get("nodes", [])
     carriers = [number for number, node in enumerate(nodes) if "light" in _extension(node)]
     parents = {child: number for number, node in enumerate(nodes) for child in node.get("children", ())}
+    shown = _roots(description)
     found: list[MountedLight] = []
     for number in carriers:
         name = str(nodes[number].get("name", f"light_{number}"))
         try:
-            light = _light(stated[_extension(nodes[number])["light"]])
-            matrix, above = _matrix(nodes[number]), parents.get(number)
-            while above is not None:
-                matrix, above = _matrix(nodes[above]) @ matrix, parents.get(above)
+            index = _extension(nodes[number])["light"]
+            if not is_whole(index, 0):
+                raise ValueError(f"its index is {index!r:.80}")
+            light, matrix, top = _light(stated[index]), _matrix(nodes[number]), number
+            while top in parents:
+                top = parents[top]
+                matrix = _matrix(nodes[top]) @ matrix
+            if shown is not None and top not in shown:
+                raise ValueError("its node isn't part of the scene")
             axis = -matrix[:3, 2] / np.linalg.norm(matrix[:3, 2])
             placement = np.concatenate([matrix[:3, 3], aimed(axis)])
             if not np.isfinite(placement).all():
                 raise ValueError("its pose is not finite")
             found.append(MountedLight(name, light, -1, placement))
-        except (ModelError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        except (ModelError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
             notes.append(f"ignored: light '{name}': {error}")
     return found
 
@@ -51,6 +57,13 @@ def add_lights(builder: WorldBuilder, lights: list[MountedLight], link: str, aro
     for one in lights:
         placed = compose(around, one.placement)
         builder.add_light(free_name(f"{link}/{one.name}", builder.lights), one.light, link, placed[:3], placed[3:])
+
+
+def _roots(description: dict[str, Any]) -> list[Any] | None:
+    """Return the nodes at the top of the scene that a file shows; None if it has no scenes."""
+    scenes, number = description.get("scenes"), description.get("scene", 0)
+    scene = scenes[number] if isinstance(scenes, list) and is_whole(number, 0) and number < len(scenes) else None
+    return list(scene.get("nodes", ())) if isinstance(scene, dict) else None
 
 
 def _extension(item: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
 from sim.model.lights import MountedLight
 from sim.model.looks import DEFAULT_MATERIAL, Material
 
+# Of a glTF file, whose transforms trimesh multiplies one by one: nodes, and ancestors of all nodes together
+MOST_NODES, MOST_ANCESTORS = 10_000, 200_000
 HEADER, CHUNK = 12, 8  # bytes before the first chunk of a .glb file, and before the data of a chunk
 
 
@@ -35,8 +37,8 @@ def check_gltf(path: Path) -> None:
 
     Raises:
         ValueError: for arrays without data, which a reader would fill with zeros up to any stated length (arrays with
-            data are bounded by the size of their file); for buffers that don't exist or aren't plain files; and for
-            nodes that are their own ancestors.
+            data are bounded by the size of their file); for buffers that don't exist or aren't plain files; for too
+            many nodes; and for nodes that are their own ancestors.
     """
     description = _description(path)
     for number, accessor in enumerate(_objects(description, "accessors")):
@@ -62,23 +64,30 @@ def note_gltf(path: Path, looks: MeshLooks) -> None:
 
 
 def _check_nodes(nodes: list[dict[str, Any]]) -> None:
-    """Check that each node has at most one parent, and is not its own ancestor."""
+    """Check the number of nodes, that each has at most one parent, and that none is its own ancestor."""
+    if len(nodes) > MOST_NODES:
+        raise ValueError(f"it has {len(nodes)} nodes; at most {MOST_NODES} are supported; join its parts")
     parent: dict[int, int] = {}
     for number, node in enumerate(nodes):
         for child in node.get("children", ()):
             if not isinstance(child, int) or not 0 <= child < len(nodes) or child in parent:
                 raise ValueError(f"node {number} has the child {child!r}, which doesn't exist or has another parent")
             parent[child] = number
-    sound: set[int] = set()  # nodes whose ancestors have been checked
+    levels: dict[int, int] = {}  # numbers of ancestors of the nodes that have been checked
     for first in range(len(nodes)):
         visited: dict[int, None] = {}
         above: int | None = first
-        while above is not None and above not in sound:
+        while above is not None and above not in levels:
             if above in visited:
                 raise ValueError(f"node {above} is its own ancestor")
             visited[above] = None
             above = parent.get(above)
-        sound.update(visited)
+        for below in reversed(visited):
+            levels[below] = levels[parent[below]] + 1 if below in parent else 0
+    if (total := sum(levels.values())) > MOST_ANCESTORS:
+        raise ValueError(
+            f"its nodes have {total} ancestors together; at most {MOST_ANCESTORS} are supported; use fewer levels"
+        )
 
 
 def _objects(description: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -214,9 +214,14 @@ def _stated(prim: Usd.Prim, stretch: np.ndarray, length: float) -> Light:
     api, time, type = UsdLux.LightAPI(prim), Usd.TimeCode.EarliestTime(), TYPES[prim.GetTypeName()]
     color = np.array(api.GetColorAttr().Get(time), dtype=np.float64)
     if api.GetEnableColorTemperatureAttr().Get(time):
-        color = color * UsdLux.BlackbodyTemperatureAsRgb(api.GetColorTemperatureAttr().Get(time))
+        kelvin = float(api.GetColorTemperatureAttr().Get(time))
+        if not np.isfinite(kelvin):  # on NaN, USD's function crashes
+            raise ModelError(f"its colour temperature is {kelvin}")
+        color = color * UsdLux.BlackbodyTemperatureAsRgb(kelvin)
     stops = float(np.clip(api.GetExposureAttr().Get(time), -MOST_EXPOSURE, MOST_EXPOSURE))
     strength = float(api.GetIntensityAttr().Get(time)) * 2.0**stops * float(api.GetDiffuseAttr().Get(time))
+    if strength < 0.0:
+        raise ModelError(f"its intensity is {strength:g}; it must not be negative")
     size = _size(prim, stretch)
     if type in NORMALISED and api.GetNormalizeAttr().Get(time):
         strength *= (1.0 if type == "directional" else length**2) / NORMALISED[type]
@@ -238,10 +243,13 @@ def _stated(prim: Usd.Prim, stretch: np.ndarray, length: float) -> Light:
 
 
 def _size(prim: Usd.Prim, stretch: np.ndarray) -> tuple[float, ...]:
-    """Return the size as in :class:`sim.Light`; an empty one if it is zero."""
+    """Return the size as in :class:`sim.Light`; an empty one if it is zero. Raises ModelError for an invalid one."""
 
     def value(name: str) -> float:
-        return float(prim.GetAttribute(f"inputs:{name}").Get(Usd.TimeCode.EarliestTime()))
+        length = float(prim.GetAttribute(f"inputs:{name}").Get(Usd.TimeCode.EarliestTime()))
+        if not 0.0 <= length < np.inf:
+            raise ModelError(f"its {name} is {length}; it must be finite and not negative")
+        return length
 
     kind = prim.GetTypeName()
     if kind == "DistantLight":
@@ -253,7 +261,7 @@ def _size(prim: Usd.Prim, stretch: np.ndarray) -> tuple[float, ...]:
         size = [value("radius") * float(np.mean(axes))]
     else:
         size = []
-    return tuple(size) if all(0.0 < each < np.inf for each in size) else ()
+    return tuple(size) if all(size) else ()
 
 
 def _emission(type: LightType, size: tuple[float, ...]) -> float:

@@ -8,6 +8,7 @@ import sim
 from tests.errors import strictly
 
 ADDRESS = "https://fuel.gazebosim.org/1.0/OpenRobotics/models/Big%20Box"
+OUTSIDE = ADDRESS.replace("Big%20Box", "..%2Foutside")
 MODEL = """<sdf version='1.9'><model name='box'><link name='body'><pose>0 0 {} 0 0 0</pose>
 <collision name='c'><geometry><mesh><uri>{}</uri></mesh></geometry></collision></link></model></sdf>"""
 WORLD = """<sdf version='1.9'><world name='w'><include><uri>{}</uri></include></world></sdf>"""
@@ -66,8 +67,11 @@ def test_folders_of_models(tmp_path, monkeypatch):
     assert height_of(tmp_path, "model://Big Box") == 7
 
 
-@pytest.mark.parametrize("address", ["https://example.org/box.sdf", ADDRESS.replace("Big%20Box", "..")])
-def test_other_addresses(tmp_path, address):
+@pytest.mark.parametrize("address", ["https://example.org/box.sdf", ADDRESS.replace("Big%20Box", ".."), OUTSIDE])
+def test_other_addresses(tmp_path, monkeypatch, address):
+    put(tmp_path / "outside", 1, f"{ADDRESS}/3/files/meshes/box.stl")
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", str(tmp_path / "copies"))
     with pytest.raises(sim.ImportFileError, match=r"is not supported|not found"):
         height_of(tmp_path, address)
 

@@ -230,6 +230,10 @@ def test_lights_of_gltf(folder):
             {"name": "odd", "extensions": {"KHR_lights_punctual": {"light": 1}}},
         ]
         description["scenes"][0]["nodes"] += [first, first + 2]
+        for number, index in enumerate((-1, "0", 2)):
+            light = {"KHR_lights_punctual": {"light": index}}
+            description["nodes"].append({"name": f"wrong {number}", "extensions": light})
+        description["nodes"].append({"name": "elsewhere", "extensions": {"KHR_lights_punctual": {"light": 0}}})
 
     model, said = gltf(folder, edit)
     (one,) = model.lights
@@ -240,6 +244,8 @@ def test_lights_of_gltf(folder):
     x, y, z, w = one.placement[3:]
     assert_allclose((2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)), (1.0, 0.0, 0.0), atol=1e-12)
     assert any("light 'odd'" in text and "laser" in text for text in said)
+    assert any("light 'elsewhere': its node isn't part of the scene" in text for text in said)
+    assert all(any(f"light 'wrong {number}'" in text for text in said) for number in range(3))
 
 
 def test_opacity_of_images_is_named(folder):

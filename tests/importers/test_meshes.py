@@ -161,6 +161,12 @@ class TestRead:
             ("a.gltf", b'{"buffers": [{"uri": "/dev/zero"}]}', r"buffers\[0\]: .*'/dev/zero'"),
             ("a.gltf", b'{"nodes": [{"children": [1]}, {"children": [0]}]}', "node 0 .*ancestor"),
             ("a.gltf", b'{"nodes": [{"children": [7]}]}', "node 0 .* 7"),
+            ("a.gltf", b'{"nodes": [%s]}' % b",".join(200_000 * [b"{}"]), "200000 nodes; at most 10000"),
+            (
+                "a.gltf",
+                b'{"nodes": [%s{}]}' % b"".join(b'{"children": [%d]},' % (k + 1) for k in range(2000)),
+                "2001000 ancestors together; at most 200000",
+            ),
             ("a.gltf", b"[]", "isn't a JSON object"),
             ("a.glb", b"glTF", "\\.glb"),
             ("a.glb", b"solid part" * 9, "\\.glb"),

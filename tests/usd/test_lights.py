@@ -127,6 +127,12 @@ def test_colour_temperature(tmp_path):
     assert_allclose(one.light.color, UsdLux.BlackbodyTemperatureAsRgb(3000.0), rtol=1e-6)
 
 
+def test_an_invalid_colour_temperature_is_named(tmp_path):
+    foreign(tmp_path / "a.usda", "DomeLight", enableColorTemperature=True, colorTemperature=float("nan"))
+    with pytest.warns(sim.USDWarning, match="ignored: light '/Ball/Light': its colour temperature is nan"):
+        assert not sim.load(tmp_path / "a.usda").lights
+
+
 def test_an_edited_light_wins(tmp_path):
     path = written(tmp_path / "a.usda", lit(SIZES))
     stage = Usd.Stage.Open(str(path))
@@ -151,6 +157,9 @@ def test_what_usd_lacks_is_named_and_kept(tmp_path):
     [
         ("CylinderLight", "intensity", 1.0, "lights of type 'CylinderLight' are not supported"),
         ("SphereLight", "intensity", float("nan"), "color is"),
+        ("SphereLight", "intensity", -1.0, "its intensity is -1"),
+        ("SphereLight", "radius", float("nan"), "its radius is nan"),
+        ("DistantLight", "angle", -1.0, "its angle is -1"),
         ("DomeLight", "texture:file", "sky.hdr", "textures of light '/Ball/Light'"),
     ],
 )
