@@ -69,6 +69,15 @@ def warp_device(device: torch.device) -> wp.Device:
         raise ModelError(f"device '{device}' is not supported; it must be a CPU or a CUDA device") from None
 
 
+def known_device(name: str, device: object) -> torch.device:
+    """Return the torch device that an argument names. Raises ModelError, naming it, for one that Warp doesn't have."""
+    try:
+        found = device if isinstance(device, torch.device) else torch.device(str(device))
+    except RuntimeError:
+        raise ModelError(f"{name}: device is {device!r:.80}; it must be such as 'cpu' or 'cuda:0'") from None
+    return torch_device(warp_device(found))
+
+
 def torch_device(device: wp.Device) -> torch.device:
     """Return the torch device of a Warp device."""
     return _torch_device(device.alias)

@@ -14,7 +14,8 @@ import sim.torch
 from tests.misuse.calls import Scene
 
 CLASSES: tuple[type, ...] = (
-    sim.Simulator, sim.State, sim.Trajectory, sim.ModelBuilder, sim.Model, sim.torch.Robot, sim.envs.VectorEnv,
+    sim.Simulator, sim.State, sim.Trajectory, sim.ModelBuilder, sim.Model, sim.torch.Robot, sim.torch.Cameras,
+    sim.envs.VectorEnv,
 )  # fmt: skip
 # Methods for the package itself, and importers, which have tests of their own with hostile files.
 INTERNAL = {
@@ -146,6 +147,10 @@ def methods(s: Scene) -> dict[str, Method]:
             "mass_matrix": tq, "mass_matrix_inverse": tq, "potential_energy": tq, "save_urdf": {"path": "a.urdf"},
             "set_values": {"values": {}}, "value": {"name": "mass"},
         },
+        "Cameras": {
+            "draw": {**tq, "looks": s.cameras.looks("cpu")}, "images": {"count": 1, "device": "cpu"},
+            "looks": {"device": "cpu"}, "randomise": {"count": 1, "generator": torch.Generator()},
+        },
         "VectorEnv": {
             "detach": {}, "get_state": {}, "observation_space_of": {"dtype": "float32"}, "observe": {},
             "render": {"width": 4, "height": 4}, "reset": {"seed": 1}, "set_state": {"state": s.env.get_state()},
@@ -155,7 +160,7 @@ def methods(s: Scene) -> dict[str, Method]:
     targets: dict[str, Callable[[], Any]] = {
         "Simulator": lambda: s.simulator, "State": lambda: s.state,
         "Trajectory": lambda: s.simulator.rollout(s.state, steps=2), "ModelBuilder": builder, "Model": lambda: s.model,
-        "Robot": lambda: learning(s.model), "VectorEnv": lambda: s.env,
+        "Robot": lambda: learning(s.model), "Cameras": lambda: s.cameras, "VectorEnv": lambda: s.env,
     }  # fmt: skip
     found = {
         f"{kind}.{name}": Method(targets[kind], name, arguments)

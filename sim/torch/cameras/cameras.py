@@ -23,6 +23,7 @@ from sim.render.view import check_size
 from sim.torch.arrays import (
     TORCH_DTYPES,
     as_array,
+    known_device,
     on_torch_stream,
     require_dense,
     require_tensor,
@@ -140,8 +141,12 @@ class Cameras:
         return {**self.__dict__, "_worlds": {}}
 
     def looks(self, device: torch.device | str) -> Looks:
-        """Return the colours and lights of the model, with one row each, on a device."""
-        return looks_of(self.model, self._lights, torch.device(device))
+        """Return the colours and lights of the model, with one row each, on a device.
+
+        Raises:
+            ModelError: for an unknown device.
+        """
+        return looks_of(self.model, self._lights, known_device("looks", device))
 
     def randomise(
         self,
@@ -172,7 +177,8 @@ class Cameras:
             ModelError: for an unknown geometry, and for ranges that don't ascend.
         """
         if not is_whole(count, 1):
-            raise ModelError(f"randomise: count is {count!r}; it must be a whole number of at least 1")
+            raise ModelError(f"randomise: count is {count!r:.80}; it must be a whole number of at least 1")
+        self._check_pixels("randomise", int(count))
         require_type("randomise: generator", generator, torch.Generator, "a torch.Generator")
         chosen = (
             range(self.model.num_geometries)
@@ -183,7 +189,15 @@ class Cameras:
         return ranges.draw(self.looks(generator.device), int(count), generator, chosen, self._lights.mounted)
 
     def images(self, count: int, device: torch.device | str) -> CameraImages:
-        """Return uninitialised images of a number of worlds, for ``out`` of :meth:`draw`."""
+        """Return uninitialised images of a number of worlds, for ``out`` of :meth:`draw`.
+
+        Raises:
+            ModelError: for an unknown device, and a number of worlds that isn't whole or has too many pixels.
+        """
+        device = known_device("images", device)
+        if not is_whole(count, 0):
+            raise ModelError(f"images: count is {count!r:.80}; it must be a whole number that is not negative")
+        self._check_pixels("images", int(count))
         shape = (count, len(self.names), self.height, self.width)
         return CameraImages(
             torch.empty(*shape, 3, dtype=torch.uint8, device=device),
@@ -214,11 +228,11 @@ class Cameras:
             ModelError: for a wrong shape, dtype or device, and an unknown parameter.
         """
         require_no_recording("pictures of cameras")
+        require_dense("draw: q", q)
         require_tensor("draw: q", q, (len(q) if q.dim() else 0, self.model.nq), TORCH_DTYPES[self.model.dtype])
+        self._check_pixels("draw", len(q))
         looks = self._looks(q, looks)
         given = {name: self._parameter(q, name, value) for name, value in parameters.items()}
-        if len(q) * len(self.names) * self.height * self.width > MOST_ROWS:
-            raise ModelError(f"draw: {len(q)} worlds have more than {MOST_ROWS} pixels; draw some of them at a time")
         made = self.images(len(q), q.device) if out is None else out
         if out is not None:
             self._check_out(q, out)
@@ -226,6 +240,10 @@ class Cameras:
             with torch.no_grad(), on_torch_stream(q.device):
                 self._on(q.device).draw(q.detach().contiguous(), looks, given, made)
         return made
+
+    def _check_pixels(self, where: str, count: int) -> None:
+        if count * len(self.names) * self.height * self.width > MOST_ROWS:
+            raise ModelError(f"{where}: {count} worlds have more than {MOST_ROWS} pixels; draw some of them at a time")
 
     def _on(self, device: torch.device) -> "_Worlds":
         if device not in self._worlds:

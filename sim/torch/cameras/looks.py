@@ -8,7 +8,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import number
+from sim.model.checks import number, two_numbers
 from sim.model.lights import MountedLight
 from sim.model.model import Model
 from sim.render.lights import LightSet
@@ -120,14 +120,8 @@ class RandomLooks(NamedTuple):
 
 def _range(name: str, bounds: tuple[float, float], most: float = np.inf) -> tuple[float, float]:
     """Return the bounds of a random number. Raise ModelError for anything but 0 <= low <= high <= most."""
-    try:
-        low, high = bounds
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"randomise: {name} is {bounds!r}; it must be two numbers, the lowest and the highest"
-        ) from None
-    low, high = number("randomise", name, low), number("randomise", name, high)
+    low, high = two_numbers("randomise", name, bounds)
     if not 0.0 <= low <= high <= most or not np.isfinite(high):
         limit = f" and at most {most:.4g}" if np.isfinite(most) else ""
-        raise ModelError(f"randomise: {name} is {bounds!r}; the numbers must ascend and not be negative{limit}")
+        raise ModelError(f"randomise: {name} is {(low, high)}; the numbers must ascend and not be negative{limit}")
     return low, high
