@@ -346,3 +346,57 @@ def test_tendons_without_a_counterpart(tmp_path, text, message):
 def test_switched_off_features_are_named(tmp_path):
     with pytest.warns(sim.USDWarning, match="not read: mjc:flag:contact"):
         sim.load(stage(tmp_path, scene="uniform bool mjc:flag:contact = 0"))
+
+
+HINGE = "rel mjc:target = </robot/hinge>; "
+SITE = "rel mjc:target = </robot/arm/site>; "
+TENDON = "rel mjc:path = [</robot/arm/site>, </robot/anchor>]; "
+COUPLED = 'uniform token mjc:type = "fixed"; rel mjc:path = </robot/hinge>; '
+WRAPPED = (
+    "rel mjc:path = [</robot/arm/site>, </robot/arm/ball>, </robot/anchor>]; int[] mjc:sideSites:indices = [-1,0,-1]; "
+)
+INVALID = {
+    "mass": ("scene", "double mjc:compiler:setTotalMass = inf", "/Scene.*setTotalMass is inf"),
+    "step": ("scene", "double mjc:option:timestep = -1", "/Scene.*timestep is -1"),
+    "angle": ("scene", 'uniform token mjc:compiler:angle = "turn"', "/Scene.*'turn'.*degree, radian"),
+    "dimension": ("shape", "int mjc:condim = 2", "shape.*condim is 2; it must be 1, 3, 4 or 6"),
+    "flag": ("actuator", HINGE + 'uniform token mjc:ctrlLimited = "maybe"', "/robot/a'.*'maybe'.*auto, true, false"),
+    "range": ("actuator", HINGE + 'uniform token mjc:forceLimited = "true"', r"forceRange is \(0, 0\); its ends"),
+    "spring": ("tendon", TENDON + "double mjc:stiffness = -1", "/robot/t'.*stiffness is -1"),
+    "length": ("tendon", TENDON + "double[] mjc:springlength = [2,1]", "/robot/t'.*rest is"),
+    "type": ("tendon", TENDON + 'uniform token mjc:type = "loose"', "/robot/t'.*'loose'.*spatial, fixed"),
+    "whole": ("tendon", COUPLED + "double[] mjc:path:indices = [0.5]", "/robot/t'.*whole numbers"),
+    "finite": ("tendon", COUPLED + "double[] mjc:path:coef = [inf]", "/robot/t'.*must be finite"),
+    "text": ("tendon", COUPLED + 'string mjc:path:coef = "1"', "/robot/t'.*several numbers"),
+}  # fmt: skip
+SKIPPED = {
+    "gear": ("actuator", HINGE + "double[] mjc:gear = []", "'/robot/a', whose gear is zero"),
+    "targets": ("actuator", "rel mjc:target = [</robot/hinge>, </nope>]", "'/robot/a', which acts on 2 prims"),
+    "reference": ("actuator", SITE + "rel mjc:refSite = </nope>", "'/robot/a', whose reference '/nope' doesn't exist"),
+    "side": ("tendon", WRAPPED + "rel mjc:sideSites = </nope>", "'/robot/t': its side site '/nope' doesn't exist"),
+}  # fmt: skip
+PRIMS = {"actuator": 'def MjcActuator "a" { %s }', "tendon": 'def MjcTendon "t" { %s }'}
+
+
+def changed(tmp_path, slot, text):
+    """Return a stage with attributes in a slot, or with a prim of these attributes and a ball."""
+    if slot in PRIMS:
+        return stage(tmp_path, physics=PRIMS[slot] % text, more='def Sphere "ball" { double radius = 0.05 }')
+    path = stage(tmp_path, **{slot: text, "joint": "double mjc:springref = 1"})
+    if "compiler:angle" in text:  # in place of the one stated
+        path.write_text(path.read_text().replace('uniform token mjc:compiler:angle = "radian"', "", 1))
+    return path
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_values_are_refused(tmp_path, name):
+    slot, text, said = INVALID[name]
+    with pytest.raises(sim.ImportFileError, match=said):
+        quietly(sim.load, changed(tmp_path, slot, text))
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_actuators_and_tendons_without_their_targets_are_named(tmp_path, name):
+    slot, text, said = SKIPPED[name]
+    with pytest.warns(sim.USDWarning, match=said):
+        sim.load(changed(tmp_path, slot, text))

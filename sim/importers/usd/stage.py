@@ -112,12 +112,41 @@ class Scene:
     def mujoco_position(self, prim: Usd.Prim, name: str, angular: bool) -> float | None:
         """Return a coordinate in MuJoCo's schema [rad or m]; in degrees unless the file's scene says otherwise."""
         value, scenes = self.number(prim, name), self.of(Kind.Scene)
-        angles = self.stated(self.prim(scenes[0].primPath), "mjc:compiler:angle") if scenes else None
+        top = self.prim(scenes[0].primPath) if scenes else None
+        angles = "degree" if top is None else self.choice(top, "mjc:compiler:angle", ("degree", "radian"))
         if value is None:
             return None
         if angular:
             return value if angles == "radian" else float(np.radians(value))
         return value * self.length
+
+    def mujoco_range(self, prim: Usd.Prim, limits: str, limited: str) -> tuple[float, float] | None:
+        """Return a range in MuJoCo's schema; None without one.
+
+        Args:
+            prim: the prim.
+            limits: name of the attributes of its ends, without ``:min`` and ``:max``.
+            limited: name of the attribute that says whether it holds: "true", "false", or "auto" if the ends ascend.
+
+        Raises:
+            ImportFileError: naming the prim, for other values, and for a range that holds without ascending.
+        """
+        lower, upper = (self.number(prim, f"{limits}:{end}") or 0.0 for end in ("min", "max"))
+        holds = self.choice(prim, limited, ("auto", "true", "false"))
+        if holds == "true" and not lower < upper:
+            raise self.error(prim, f"{limited} is true, but {limits} is ({lower:g}, {upper:g}); its ends must ascend")
+        return (lower, upper) if holds != "false" and lower < upper else None
+
+    def choice(self, prim: Usd.Prim, name: str, known: Sequence[str]) -> str:
+        """Return one of several words, the first if none is stated.
+
+        Raises:
+            ImportFileError: naming the prim, for other values.
+        """
+        value = self.stated(prim, name)
+        if value is not None and value not in known:
+            raise self.error(prim, f"{name} is {value!r:.80}; it must be one of {', '.join(known)}")
+        return known[0] if value is None else str(value)
 
     def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
         """Return the targets of a relationship, empty if missing; it counts as read."""

@@ -22,9 +22,7 @@ from warp_kernels.activation import SHORTEST
 # Attributes that have the schema's default when they are missing
 DEFAULTS: dict[str, Any] = {
     "mjc:gainType": "fixed", "mjc:biasType": "none", "mjc:dynType": "none", "mjc:gainPrm": (1.0,), "mjc:biasPrm": (),
-    "mjc:gear": (1.0,), "mjc:forceLimited": "auto", "mjc:forceRange:min": 0.0, "mjc:forceRange:max": 0.0,
-    "mjc:ctrlLimited": "auto", "mjc:ctrlRange:min": 0.0, "mjc:ctrlRange:max": 0.0, "mjc:dynPrm": (1.0,),
-    "mjc:actLimited": "auto", "mjc:actRange:min": 0.0, "mjc:actRange:max": 0.0,
+    "mjc:gear": (1.0,), "mjc:dynPrm": (1.0,),
 }  # fmt: skip
 EVERYTHING = (-np.inf, np.inf)
 
@@ -58,6 +56,8 @@ def _target(
 ) -> tuple[Joint | None, dict[str, Any]]:
     """Return the joint of an actuator, or None, and its target as arguments of the builder."""
     scene, targets = reader.scene, reader.scene.targets(prim, "mjc:target")
+    if len(targets) > 1:
+        raise NoForceLawError(f"which acts on {len(targets)} prims; only one is supported")
     path = targets[0] if targets else Sdf.Path.emptyPath
     if path in tendons:
         return None, {"tendon": tendons[path]}
@@ -68,6 +68,8 @@ def _target(
         gear = scene.numbers(prim, "mjc:gear", (1.0, *(0.0,) * 5))
         driven: dict[str, Any] = {"frame": _frame(reader, site), "force_axis": gear[:3], "torque_axis": gear[3:]}
         beside = scene.targets(prim, "mjc:refSite")
+        if beside and not scene.prim(beside[0]):
+            raise NoForceLawError(f"whose reference '{beside[0]}' doesn't exist")
         return None, driven | ({"reference": _frame(reader, scene.prim(beside[0]))} if beside else {})
     where = "nothing" if path.isEmpty else f"'{path}'"
     raise NoForceLawError(
@@ -100,17 +102,18 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping
     lever = 1.0 if slides else scene.length
     force, unit = scene.mass * scene.length * lever, scene.length if slides else 1.0
     law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
-    gear = 1.0 if "frame" in driven else float(value["mjc:gear"][0])
+    gear = 1.0 if "frame" in driven else float((*value["mjc:gear"], 0.0)[0])
     if gear == 0.0:
         raise NoForceLawError("whose gear is zero")
-    inputs = _range(value, "ctrl") or EVERYTHING
+    inputs = scene.mujoco_range(prim, "mjc:ctrlRange", "mjc:ctrlLimited") or EVERYTHING
     if law.kind in (codes.POSITION, codes.VELOCITY):
         inputs = unit * inputs[0], unit * inputs[1]
     gains: dict[str, Any] = {
         name: gain * force / (unit if name.startswith("k") else 1.0) for name, gain in law.gains.items()
     }
     factor = law.factor * force if law.kind == codes.TORQUE else 1.0
-    bounds = np.sort(np.array(_range(value, "force") or EVERYTHING) * force / factor)
+    forces = scene.mujoco_range(prim, "mjc:forceRange", "mjc:forceLimited") or EVERYTHING
+    bounds = np.sort(np.array(forces) * force / factor)
     if joint is not None:
         bounds = np.clip(bounds, *np.sort(np.array(_sum_range(scene, joint)) * force / (gear * factor)))
     limited = np.isfinite(bounds)
@@ -134,7 +137,7 @@ def _dynamics(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> dict[st
     found: dict[str, Any] = {"dynamics": DYNAMICS_CODES[kind], "act_early": bool(scene.stated(prim, "mjc:actEarly"))}
     if kind != "integrator":
         found["time_constant"] = max(float((*value["mjc:dynPrm"], 0.0)[0]), SHORTEST)
-    limits = _range(value, "act")
+    limits = scene.mujoco_range(prim, "mjc:actRange", "mjc:actLimited")
     return found | ({"act_range": limits} if limits else {})
 
 
@@ -143,9 +146,7 @@ def _sum_range(scene: Scene, joint: Joint) -> tuple[float, float]:
     prim = scene.prim(joint.path)
     if not scene.has_schema(prim, "MjcJointAPI"):
         return EVERYTHING
-    lower, upper = (scene.number(prim, f"mjc:actuatorfrcrange:{end}") or 0.0 for end in ("min", "max"))
-    limited = scene.stated(prim, "mjc:actuatorfrclimited") or "auto"
-    return (lower, upper) if limited == "true" or (limited == "auto" and lower < upper) else EVERYTHING
+    return scene.mujoco_range(prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited") or EVERYTHING
 
 
 def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:
@@ -168,10 +169,3 @@ def _fits(value: Any, default: Any) -> bool:
 
 def _kind(default: Any) -> str:
     return "a text" if isinstance(default, str) else "a number" if isinstance(default, float) else "numbers"
-
-
-def _range(value: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """Return the range of a force or an input; None without."""
-    lower, upper = float(value[f"mjc:{name}Range:min"]), float(value[f"mjc:{name}Range:max"])
-    limited = value[f"mjc:{name}Limited"]
-    return (lower, upper) if limited == "true" or (limited == "auto" and lower < upper) else None

@@ -15,6 +15,7 @@ from sim.model.softness import SOLIMP, SOLREF, Softness, corrected_softness
 # Minimum ``condim`` of contacts with sliding, torsional and rolling friction, and MuJoCo's minimum friction of each.
 LEAST_DIMENSION = np.array([3, 4, 6])
 LEAST_FRICTION = 1e-5
+DIMENSIONS = (1, 3, 4, 6)
 # Defaults of the schemas, which files don't state
 DIMENSION, TORSIONAL, ROLLING = 3, 0.005, 0.0001
 
@@ -108,7 +109,9 @@ def _acting(friction: np.ndarray, dimension: int) -> np.ndarray:
 
 def _dimension(scene: Scene, prim: Usd.Prim) -> int:
     stated = scene.number(prim, "mjc:condim")
-    return DIMENSION if stated is None else int(np.clip(stated, 1, 6))
+    if stated is not None and stated not in DIMENSIONS:
+        raise scene.error(prim, f"mjc:condim is {stated:g}; it must be 1, 3, 4 or 6")
+    return DIMENSION if stated is None else int(stated)
 
 
 def _priority(scene: Scene, prim: Usd.Prim) -> int:

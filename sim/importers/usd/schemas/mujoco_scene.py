@@ -41,13 +41,19 @@ def mujoco_scene(scene: Scene) -> Usd.Prim | None:
 
 
 def mass_rules(scene: Scene) -> MassRules:
-    """Return the rules for masses of a file; without MuJoCo's schema those that change nothing."""
+    """Return the rules for masses of a file; without MuJoCo's schema those that change nothing.
+
+    Raises:
+        ImportFileError: naming the prim, for values that aren't finite numbers.
+    """
     prim = mujoco_scene(scene)
     if prim is None:
         return MassRules()
 
     def number(name: str, default: float) -> float:
         value = scene.number(prim, f"mjc:compiler:{name}")
+        if value is not None and not np.isfinite(value):
+            raise scene.error(prim, f"mjc:compiler:{name} is {value}; it must be finite")
         return default if value is None else value
 
     total = number("setTotalMass", -1.0)
@@ -91,7 +97,9 @@ def mujoco_options(scene: Scene) -> tuple[float, MujocoOptions] | None:
     step, rate = scene.number(prim, "mjc:option:timestep"), scene.number(prim, "newton:timeStepsPerSecond")
     if step is None and scene.has_schema(prim, "NewtonSceneAPI"):
         step = 1.0 / (RATE if rate is None or not rate > 0.0 else rate)
-    step = TIMESTEP if step is None or not 0.0 < step < np.inf else step
+    step = TIMESTEP if step is None else step
+    if not 0.0 < step < np.inf:
+        raise scene.error(prim, f"mjc:option:timestep is {step}; it must be positive and finite")
     integrator, cone = (scene.stated(prim, f"mjc:option:{name}") for name in ("integrator", "cone"))
     integrator, cone = integrator or "euler", cone or "pyramidal"
     if scene.stated(prim, "mjc:flag:eulerdamp") is False and integrator == "euler":

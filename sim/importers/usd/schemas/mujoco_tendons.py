@@ -34,7 +34,7 @@ def add_mujoco_tendons(reader: Reader, joints: Mapping[Sdf.Path, str]) -> dict[S
             continue
         path = prim.GetPath()
         name = reader.unique(prim.GetName(), path, reader.builder.tendons)
-        fixed = scene.stated(prim, "mjc:type") == "fixed"
+        fixed = scene.choice(prim, "mjc:type", ("spatial", "fixed")) == "fixed"
         try:
             if (scene.length, scene.mass) != (1.0, 1.0):
                 raise NoTendonError("the units of its stage aren't metres and kilograms")
@@ -122,6 +122,8 @@ def _step(reader: Reader, path: Sdf.Path, side: Sdf.Path | None) -> tuple[str, n
     placed = reader.in_link(body, seen_from(reader.scene, body, shape).pose)
     axis = Rotation.from_quat(placed[3:]).as_matrix()[:, 2] if shape.type == codes.CYLINDER else None
     beside = None if side is None else reader.scene.prim(side)
+    if side is not None and not beside:
+        raise NoTendonError(f"its side site '{side}' doesn't exist")
     link, pose = point_of(reader, beside) if beside else ("", placed)
     return TendonWrap(
         link=reader.link_name(body), radius=float(shape.size[0]), position=placed[:3], axis=axis,
@@ -144,14 +146,13 @@ def _properties(reader: Reader, prim: Usd.Prim, rest: float | None) -> dict[str,
 
     lengths = scene.numbers(prim, "mjc:springlength", (-1.0, -1.0))
     ends = rest if lengths[0] == -1.0 else (float(lengths[0]), float(lengths[1]))
-    lower, upper = number("range:min"), number("range:max")
-    limited = scene.stated(prim, "mjc:limited") or "auto"
-    if limited == "false" or (limited == "auto" and not lower < upper):
-        lower, upper = -np.inf, np.inf
+    lower, upper = scene.mujoco_range(prim, "mjc:range", "mjc:limited") or (-np.inf, np.inf)
     return {
-        "spring": Spring(stiffness=number("stiffness"), damping=number("damping"), rest=ends),
-        "limits": Limits(
-            lower, upper, margin=number("margin"),
+        "spring": reader.add(
+            prim.GetPath(), Spring, stiffness=number("stiffness"), damping=number("damping"), rest=ends
+        ),
+        "limits": reader.add(
+            prim.GetPath(), Limits, lower, upper, margin=number("margin"),
             softness=softness_of(scene, prim, "mjc:solreflimit", "mjc:solimplimit"),
         ),
         "armature": number("armature"), "friction_loss": number("frictionloss"),
@@ -161,13 +162,19 @@ def _properties(reader: Reader, prim: Usd.Prim, rest: float | None) -> dict[str,
 
 def _numbers(reader: Reader, prim: Usd.Prim, name: str) -> list[float]:
     value = reader.scene.stated(prim, name)
-    if value is not None and not hasattr(value, "__len__"):
+    if value is not None and (isinstance(value, str) or not hasattr(value, "__len__")):
         raise reader.scene.error(prim, f"{name} is {value!r}; it must be several numbers")
     try:
-        return [float(each) for each in (value if value is not None else ())]
+        found = [float(each) for each in (value if value is not None else ())]
     except (TypeError, ValueError):
         raise reader.scene.error(prim, f"{name} is {value!r}; it must be several numbers") from None
+    if not np.isfinite(found).all():
+        raise reader.scene.error(prim, f"{name} is {value!r}; its numbers must be finite")
+    return found
 
 
 def _integers(reader: Reader, prim: Usd.Prim, name: str) -> list[int]:
-    return [int(each) for each in _numbers(reader, prim, name) if np.isfinite(each)]
+    values = _numbers(reader, prim, name)
+    if any(value != round(value) for value in values):
+        raise reader.scene.error(prim, f"{name} is {values}; it must be whole numbers")
+    return [int(value) for value in values]
