@@ -53,7 +53,9 @@ class _Recorded(Generic[Rows]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, trajectory: "Trajectory", owner: type) -> Rows:
+    def __get__(self, trajectory: "Trajectory | None", owner: type) -> Rows:
+        if trajectory is None:
+            return cast(Rows, self)  # of the class, as tools for documentation read it
         rows = trajectory._rows[self._name]
         if isinstance(rows, HostArray):
             rows = trajectory._rows[self._name] = rows.warp()

@@ -34,6 +34,12 @@ def test_a_long_table_is_cut():
     assert "10 more" in shown
 
 
+def test_the_class_is_shown_without_a_trajectory():
+    """Its arrays are made when they are read; tools for documentation read them from the class."""
+    for name in ("q", "tau", "broken"):
+        assert getattr(sim.Trajectory, name) is vars(sim.Trajectory)[name]
+
+
 def test_a_trajectory_is_a_table_of_its_joints(trajectory):
     shown = trajectory._repr_html_()
     last = ", ".join(f"{value:.4g}" for value in trajectory.q.numpy()[-1, 0, :7])
