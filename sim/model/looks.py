@@ -21,7 +21,7 @@ class Texture:
         name: name of the image, such as that of its file.
 
     Raises:
-        ModelError: for pixels of another type or shape, or more than 8192 x 8192.
+        ModelError: for pixels of another type or shape, or more than 8192 x 8192, and a name that isn't text.
 
     Example:
         >>> import numpy as np
@@ -36,6 +36,8 @@ class Texture:
 
     def __post_init__(self) -> None:
         pixels = self.pixels
+        if not isinstance(self.name, str):
+            raise ModelError(f"texture: name is {self.name!r:.200}; it must be text")
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
             found = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
             raise ModelError(f"texture '{self.name}': pixels are {found}; expected uint8 [height, width, 3]")

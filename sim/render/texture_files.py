@@ -10,6 +10,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.looks import Texture
 
+LONGEST = 100  # characters of the name of an image
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -29,7 +30,7 @@ class TextureFiles:
     def add(self, texture: Texture) -> str:
         """Add a texture; return the path of its image relative to the file."""
         if texture not in self._files:
-            base = re.sub(r"[^a-z0-9_-]", "_", Path(texture.name).stem.lower()) or "texture"
+            base = re.sub(r"[^a-z0-9_-]", "_", Path(texture.name).stem.lower())[:LONGEST] or "texture"
             name, number, taken = base, 1, set(self._files.values())
             while f"{self.folder}/{name}.png" in taken:
                 number += 1

@@ -118,3 +118,5 @@ def test_what_mujoco_lacks_is_named(tmp_path):
     ):  # fmt: skip
         assert words in said
     assert 0.9 < mujoco.MjModel.from_xml_path(str(path)).light_diffuse.max() < 1.2
+    (lamp,) = (one for one in sim.load(path).lights if one.name == "lamp")
+    assert lamp.light.size == ()  # not MuJoCo's default

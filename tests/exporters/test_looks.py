@@ -200,3 +200,13 @@ def test_a_folder_of_textures_that_is_a_file(tmp_path):
     with pytest.raises(sim.ModelError, match="a_xml_meshes"):
         write_mjcf(tmp_path / "a.xml", pictured())
     assert not (tmp_path / "a.xml").exists()
+
+
+def test_long_names_of_images(tmp_path):
+    """File names have at most 255 characters."""
+    images = [sim.Texture(np.full((2, 2, 3), value, dtype=np.uint8), 300 * "a") for value in (50, 100)]
+    scene = sim.ModelBuilder()
+    for image in images:
+        scene.add_geometry("world", "plane", material=sim.Material(texture=image, repeat=(1.0, 1.0)))
+    read = sim.load(write_mjcf(tmp_path / "a.xml", scene.finalize()))
+    assert [geometry.material.texture.pixels.max() for geometry in read.geometries] == [50, 100]

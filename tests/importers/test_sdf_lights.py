@@ -64,5 +64,11 @@ def test_what_is_left_out_is_named(tmp_path, more, said):
 
 def test_invalid_lights(tmp_path):
     refuses(lambda: loaded(tmp_path, '<light name="a" type="laser"/>'), "'laser'", "spot", error=sim.ImportFileError)
-    wrong = '<light name="a" type="point"><direction>0 0 0</direction></light>'
+    wrong = '<light name="a" type="spot"><direction>0 0 0</direction></light>'
     refuses(lambda: loaded(tmp_path, wrong), "direction", "zero", error=sim.ImportFileError)
+
+
+def test_points_of_light_need_no_direction(tmp_path):
+    model = loaded(tmp_path, '<light name="a" type="point"><direction>0 0 0</direction></light>')
+    (one,) = (one for one in model.lights if one.name == "a")
+    assert_allclose(one.placement, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))

@@ -131,6 +131,7 @@ def test_what_is_refused():
     refuses(lambda: sim.Material(texture="wood.png"), "texture", "sim.Texture")
     refuses(lambda: sim.Material(texture=FOUR, repeat=(1.0, 0.0)), "repeat", "zero")
     refuses(lambda: sim.Texture(np.zeros((4, 4, 3))), "float64", "uint8")
+    refuses(lambda: sim.Texture(np.zeros((4, 4, 3), dtype=np.uint8), 3), "name is 3", "text")
     refuses(lambda: sim.Texture(np.zeros((0, 4, 3), dtype=np.uint8), "empty"), "'empty'", "at least one")
     refuses(lambda: drawn(type="box", size=(1, 1, 1), material=FOUR), "material", "sim.Material")
     wrong = Mesh(QUAD, FACES, np.full((2, 3, 2), np.nan))

@@ -53,8 +53,7 @@ def _set_spread(element: ET.Element, light: Light) -> None:
     element.set("attenuation", numbers(light.attenuation))
     element.set("cutoff", number(cone))
     element.set("exponent", number(light.exponent + is_area))
-    if len(light.size) == 1 and not is_area:
-        element.set("bulbradius", number(light.size[0]))
+    element.set("bulbradius", number(light.size[0] if light.size and not is_area else 0.0))
 
 
 def _add_headlight(root: ET.Element, lights: Sequence[MountedLight], factor: float) -> None:

@@ -47,15 +47,21 @@ def light_of_element(element: Element) -> Light | None:
 
 
 def add_light(builder: WorldBuilder, element: Element, name: str, link: str, placement: np.ndarray) -> bool:
-    """Add a light at a pose [7] in a link, along its direction; return whether it is on."""
+    """Add a light at a pose [7] in a link, along its direction; return whether it is on.
+
+    Raises:
+        ImportFileError: naming the element, as :func:`light_of_element`, and for a direction of zero of a light that
+            shines along it.
+    """
     light = light_of_element(element)
     if light is None:
         return False
     direction = vector(element, "direction", (0.0, 0.0, -1.0))
     length = float(np.linalg.norm(direction))
-    if length == 0.0:
+    if length == 0.0 and element.attributes.get("type", "point") != "point":
         raise element.error("its direction is zero")
-    turn = Rotation.from_quat(placement[3:]) * Rotation.from_quat(aimed(direction / length))
+    down = np.array([0.0, 0.0, -1.0]) if length == 0.0 else direction / length
+    turn = Rotation.from_quat(placement[3:]) * Rotation.from_quat(aimed(down))
     own = free_name(name, builder.lights)
     with element.located(f"light '{own}'"):
         builder.add_light(own, light, link, placement[:3], turn.as_quat())
