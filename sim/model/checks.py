@@ -11,12 +11,21 @@ import numpy as np
 
 from sim.errors import ModelError
 
+MOST_UNDERSCORES = 8
+
 
 def free_name(wanted: str, taken: Container[str]) -> str:
-    """Return a name, with underscores appended until it is unused."""
-    while wanted in taken:
-        wanted += "_"
-    return wanted
+    """Return an unused name: with up to eight underscores appended, otherwise with a number."""
+    for count in range(MOST_UNDERSCORES + 1):
+        if (name := wanted + count * "_") not in taken:
+            return name
+    last, free = MOST_UNDERSCORES, 2 * MOST_UNDERSCORES
+    while f"{wanted}_{free}" in taken:
+        last, free = free, 2 * free
+    while free - last > 1:  # numbers are taken in turn, so that few have to be tried
+        middle = (last + free) // 2
+        last, free = (middle, free) if f"{wanted}_{middle}" in taken else (last, middle)
+    return f"{wanted}_{free}"
 
 
 def some(names: Iterable[str], most: int = 6) -> str:

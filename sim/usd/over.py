@@ -53,10 +53,11 @@ def write_layer(name: str, target: Path, over: Path, model: Model, poses: np.nda
         stage.SetEndTimeCode(float(len(poses) - 1))
         up = Y_UP if UsdGeom.GetStageUpAxis(below) == UsdGeom.Tokens.y else np.eye(3)
         _add_motion(stage, prims, poses, up, length)
-        layer.subLayerPaths[0] = Path(os.path.relpath(over.resolve(), target.parent.resolve())).as_posix()
-        if not layer.subLayerPaths[0].startswith("."):
-            layer.subLayerPaths[0] = f"./{layer.subLayerPaths[0]}"
-        if not layer.Export(name):
+        beside = Path(os.path.relpath(over.resolve(), target.parent.resolve())).as_posix()
+        written = Sdf.Layer.CreateAnonymous()  # a stage would report that it doesn't find the relative path
+        written.TransferContent(layer)
+        written.subLayerPaths[0] = beside if beside.startswith(".") else f"./{beside}"
+        if not written.Export(name):
             raise OSError("the layer can't be exported")
 
 

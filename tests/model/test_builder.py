@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.model.checks import free_name
 from sim.model.specs import WORLD
 from tests.errors import raises_naming, refuses
 from tests.model.trees import UNIT, chain
@@ -339,3 +340,16 @@ def test_gravity_set_later():
     builder.gravity = -1.62
     with raises_naming("gravity", "shape", "(3,)"):
         builder.finalize()
+
+
+def test_names_of_many_things_of_one_name():
+    """Names that are one underscore longer each would take minutes."""
+    taken = {}
+    for number in range(20_000):
+        taken[free_name("sun", taken)] = number
+    names = list(taken)
+    assert (len(names), names[:3], names[8:10], len(names[-1])) == (
+        20_000, ["sun", "sun_", "sun__"], ["sun________", "sun_9"], len("sun_19999"),
+    )  # fmt: skip
+    taken = {"a", *(f"a{count * '_'}" for count in range(1, 9)), "a_16", "a_12", "a_32"}
+    assert free_name("a", taken) not in taken
