@@ -146,7 +146,7 @@ def Xform "part" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]
 
 
 def test_assets_with_images_of_one_name(tmp_path):
-    """Each referenced file shows the image in its own folder."""
+    """Each referenced file has the image in its own folder, which cubes can't show."""
     colours = {"a": (255, 0, 0), "b": (0, 0, 255)}
     whole = Usd.Stage.CreateNew(str(tmp_path / "both.usda"))
     for name, colour in colours.items():
@@ -155,7 +155,9 @@ def test_assets_with_images_of_one_name(tmp_path):
         (tmp_path / name / "one.usda").write_text(ASSET)
         whole.DefinePrim(f"/{name}").GetReferences().AddReference(f"./{name}/one.usda")
     whole.GetRootLayer().Save()
-    pictures = [each.material.texture for each in sim.load(tmp_path / "both.usda").geometries]
+    with pytest.warns(sim.USDWarning, match="not shown: the texture of '/a/skin'"):
+        model = sim.load(tmp_path / "both.usda")
+    pictures = [each.material.texture for each in model.geometries]
     assert [tuple(each.pixels[0, 0]) for each in pictures] == list(colours.values())
 
 
@@ -223,4 +225,13 @@ def test_a_collider_without_coordinates_is_named(path):
     UsdShade.MaterialBindingAPI.Apply(ball.GetPrim()).Bind(UsdShade.Material(stage.GetPrimAtPath("/Looks/skin")))
     stage.GetRootLayer().Save()
     with pytest.warns(sim.USDWarning, match="not shown: the texture of '/body/ball'"):
+        sim.load(path)
+
+
+@pytest.mark.parametrize("values", [[], [(0.0, 0.0)], [(float("nan"), 0.0), *(11 * [(0.0, 0.0)])]])
+def test_a_visual_without_coordinates_is_named(path, values):
+    stage = write_scene(path)
+    UsdGeom.PrimvarsAPI(stage.GetPrimAtPath("/body/skin")).GetPrimvar("map").Set([Gf.Vec2f(*value) for value in values])
+    stage.Save()
+    with pytest.warns(sim.USDWarning, match="not shown: the texture of '/body/skin', whose shape has no texture coord"):
         sim.load(path)

@@ -82,8 +82,13 @@ def _with_coordinates(scene: Scene, shape: Shape, prim: Usd.Prim, look: Look, ma
     found = mesh_of(scene, prim, look.coordinates) if shape.mesh is not None else None
     if found is not None and shape.mesh is not None and (uv := moved_coordinates(found[0], shape.mesh)) is not None:
         return replace(shape, mesh=replace(shape.mesh, uv=uv))
-    scene.notes.append(f"not shown: the texture of '{prim.GetPath()}', whose shape has no texture coordinates")
+    _note_hidden_texture(scene, prim)
     return shape
+
+
+def _note_hidden_texture(scene: Scene, prim: Usd.Prim) -> None:
+    """Note a texture that can't be shown for lack of coordinates."""
+    scene.notes.append(f"not shown: the texture of '{prim.GetPath()}', whose shape has no texture coordinates")
 
 
 def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
@@ -148,9 +153,11 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
         if picture is not None:
             picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
             picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
-            _geometry(
-                reader, prim, picture, 0, collides=False, rgba=look.rgba, material=coated(look.material, coloured)
-            )
+            coat = coated(look.material, coloured)
+            has_uv = picture.mesh is not None and picture.mesh.uv is not None
+            if coat.texture is not None and coat.repeat is None and not has_uv:
+                _note_hidden_texture(reader.scene, coloured)
+            _geometry(reader, prim, picture, 0, collides=False, rgba=look.rgba, material=coat)
     except ImportFileError as error:
         reader.scene.notes.append(f"not drawn: {str(error).removeprefix(f'{reader.scene.path}: ')}")
 
