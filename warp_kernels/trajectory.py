@@ -13,7 +13,7 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.records import SLOT, SLOTS
 from warp_kernels.types import kernel_module
 
-# Initial value of the hash, that of FNV-1a of 64 bits.
+# Initial value of the hash.
 OFFSET = 14695981039346656037
 
 
@@ -33,8 +33,8 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("trajectory", scalar, headers=("recording.h",))
 
     @Native(scalar, 1, "recording").func_native()
-    def hashed(found: wp.uint64, values: wp.array3d(dtype=scalar), world: int) -> wp.uint64:
-        """Return a hash continued with the bits of a world's numbers [rows, world, n], which may be empty.
+    def add_rows(values: wp.array3d(dtype=scalar), first: int, count: int, fingerprints: wp.array(dtype=wp.uint64)):
+        """Continue the hashes of ``count`` worlds with the bits of their numbers [rows, world, n], which may be empty.
 
         The numbers of a world in a row are contiguous.
         """
@@ -44,6 +44,7 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         total_worlds: int,
         first_world: int,
+        worlds_of_thread: int,
         hashed_records: wp.array2d(dtype=int),
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -51,21 +52,22 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Compute a hash of all states and inputs of each world.
 
+        worlds_of_thread: how many worlds each thread hashes: many, to read memory in its order, or one.
         hashed_records: for each array its slot in the pointer table, the numbers of a world in a row, and the number of
             rows for each step, or 0 for a row for each stored state; see :func:`hashed_rows`.
         """
-        world = first_world + wp.tid()
+        first = first_world + worlds_of_thread * wp.tid()
         steps = cursor[wp.static(STEPS)]
         states = (steps + cursor[wp.static(INTERVAL)] - 1) // cursor[wp.static(INTERVAL)] + 1
-        found = wp.uint64(wp.static(OFFSET))
+        fingerprints = wp.array(ptr=table[wp.static(SLOT.fingerprint)], shape=(total_worlds,), dtype=wp.uint64)
+        for world in range(first, first + worlds_of_thread):
+            fingerprints[world] = wp.uint64(wp.static(OFFSET))
         for k in range(hashed_records.shape[0]):
             address = table[hashed_records[k, 0]]
             if address != wp.uint64(0):
                 rows = wp.where(hashed_records[k, 2] == 0, states, hashed_records[k, 2] * steps)
                 values = wp.array(ptr=address, shape=(rows, total_worlds, hashed_records[k, 1]), dtype=scalar)
-                found = hashed(found, values, world)
-        fingerprints = wp.array(ptr=table[wp.static(SLOT.fingerprint)], shape=(total_worlds,), dtype=wp.uint64)
-        fingerprints[world] = found
+                add_rows(values, first, worlds_of_thread, fingerprints)
 
     @wp.kernel(module=module, enable_backward=False)
     def clear_worlds(

@@ -150,7 +150,7 @@ def fingerprint(values: np.ndarray, device: str) -> int:
         "cursor": wp.array([0, 1, len(values) - 1], dtype=int, device=device),
     }
     kernel = trajectory_kernels(scalar).find_fingerprint
-    launch(kernel, 1, arguments, total_worlds=1, first_world=0, device=device)
+    launch(kernel, 1, arguments, total_worlds=1, first_world=0, worlds_of_thread=1, device=device)
     return int(found.numpy()[0])
 
 

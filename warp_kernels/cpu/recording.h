@@ -98,33 +98,38 @@ struct BitsOf<4> {
     typedef wp::uint32 type;
 };
 
-// Continue a hash by a number: FNV-1a of 64 bits (Fowler, Noll and Vo), whose bits are rotated, since products propagate
-// changes to higher bits only: two changed signs would cancel.
-BACKSWING_INLINE wp::uint64 hashed_number(wp::uint64 found, wp::uint64 number) {
-    const wp::uint64 prime = 1099511628211ull;
-    const wp::uint64 changed = found ^ number;
-    return (changed << 17 | changed >> 47) * prime;
+// Return a hash of 64 bits and their position: the finalizer of splitmix64 (Steele, Lea and Flood 2014, *Fast
+// splittable pseudorandom number generators*).
+BACKSWING_INLINE wp::uint64 hashed_bits(wp::uint64 bits, int position) {
+    bits += (position + 1) * 0x9E3779B97F4A7C15ull;
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9ull;
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EBull;
+    return bits ^ bits >> 31;
 }
 
-// Return a hash continued from `found` with the bits of a world's numbers [rows, world, n], each row contiguous. Four
-// hashes of every fourth number each, then one of them all: in a single one each number waits for the one before it.
+// Continue the hashes of worlds by the bits of their numbers [rows, world, n], each row contiguous. Hashes within a row
+// are summed, so that none waits for the one before it; rows are read in their order in memory.
 template <typename Number>
-BACKSWING_INLINE wp::uint64 hashed(wp::uint64 found, const Array<Number>& values, int world) {
+BACKSWING_INLINE void add_rows(
+    const Array<Number>& values, int first, int count, const Array<wp::uint64>& fingerprints) {
     typedef typename BitsOf<sizeof(Number)>::type Bits;
-    wp::uint64 a = found, b = found + 1, c = found + 2, d = found + 3;
-    const char* all = reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[1]);
+    constexpr int EACH = sizeof(wp::uint64) / sizeof(Number);
+    const int size = values.shape[2], whole = size / EACH;
     for (int row = 0; row < values.shape[0]; ++row) {
-        const Bits* numbers = reinterpret_cast<const Bits*>(all + row * wp::int64(values.strides[0]));
-        int i = 0;
-        for (; i + 3 < values.shape[2]; i += 4) {
-            a = hashed_number(a, numbers[i]);
-            b = hashed_number(b, numbers[i + 1]);
-            c = hashed_number(c, numbers[i + 2]);
-            d = hashed_number(d, numbers[i + 3]);
+        const char* all = reinterpret_cast<const char*>(values.data) + row * wp::int64(values.strides[0]);
+        for (int world = first; world < first + count; ++world) {
+            const Bits* numbers = reinterpret_cast<const Bits*>(all + world * wp::int64(values.strides[1]));
+            wp::uint64 sum = 0;
+            for (int i = 0; i < whole; ++i) {
+                wp::uint64 bits = numbers[EACH * i];
+                if (EACH == 2) bits |= wp::uint64(numbers[EACH * i + EACH - 1]) << 32;
+                sum += hashed_bits(bits, i);
+            }
+            if (EACH * whole < size) sum += hashed_bits(numbers[EACH * whole], whole);
+            wp::uint64& found = fingerprints.data[world];
+            found = hashed_bits(found ^ sum, row);
         }
-        for (; i < values.shape[2]; ++i) a = hashed_number(a, numbers[i]);
     }
-    return hashed_number(hashed_number(hashed_number(hashed_number(a, 0), b), c), d);
 }
 
 } // namespace backswing::recording

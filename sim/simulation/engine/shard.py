@@ -116,8 +116,10 @@ class Shard:
             step, kernel = self.step, trajectory_kernels(self.step.scalar).find_fingerprint
             hashed: wp.array = wp.array(hashed_records(step), dtype=int, device=step.device)
 
+            each = step.num_worlds if step.device.is_cpu else 1
+
             def find_fingerprint() -> None:
-                step.launch(kernel, step.num_worlds, hashed_records=hashed)
+                step.launch(kernel, step.num_worlds // each, hashed_records=hashed, worlds_of_thread=each)
 
             load_launched(find_fingerprint, step.device)
             self._fingerprint = self._capture(find_fingerprint)
