@@ -19,7 +19,8 @@ class TextureFiles:
 
     Args:
         target: the file.
-        folder: name of a folder beside it. Default: such as ``ant_usda_textures`` for ant.usda.
+        folder: name of a folder beside it. Default: after that of the file, ``ant_usda_textures``
+            for ant.usda.
     """
 
     def __init__(self, target: Path, folder: str = ""):

@@ -348,8 +348,7 @@ class Viewer:
         with self._lock:
             camera = self._picture.camera_at(int(self._world.value))
         for client in [event.client] if event.client is not None else []:
-            with client.atomic():
-                client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
+            _move(client, camera)
 
     def _add_switch(self, name: str, chosen: bool, show: Callable[[bool], None]) -> None:
         box: Any = self._server.gui.add_checkbox(name, chosen)
@@ -470,8 +469,13 @@ class Viewer:
             return
         with self._lock:
             camera = above_panel(self._camera_for(width / (free * height)), free)
-        with client.atomic():
-            client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
+        _move(client, camera)
+
+
+def _move(client: Any, camera: Camera) -> None:
+    """Give the page of a client the position and the target of a camera."""
+    with client.atomic():
+        client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
 
 
 def above_panel(camera: Camera, free: float) -> Camera:

@@ -115,7 +115,7 @@ class Shard:
         if self._fingerprint is None:
             step, kernel = self.step, trajectory_kernels(self.step.scalar).find_fingerprint
             hashed: wp.array = wp.array(hashed_records(step), dtype=int, device=step.device)
-
+            # A CPU reads memory in its order; on a GPU each world has a thread.
             each = step.num_worlds if step.device.is_cpu else 1
 
             def find_fingerprint() -> None:

@@ -129,7 +129,7 @@ def leave_out(number: int) -> None:
 
 
 def faults(runs: Runs) -> list[str]:
-    """What the checks report."""
+    """Return the reports of the checks."""
     for run in runs:
         run()
     return team_faults()
