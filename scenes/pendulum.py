@@ -7,8 +7,8 @@ import numpy as np
 from sim import ModelBuilder
 from sim.errors import ModelError
 from sim.model.builder.properties import Spring
-from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
+from sim.model.shapes.geometry_types import capsule_inertia
 from sim.model.specs import WORLD, Vector
 from warp_kernels import types as codes
 

@@ -46,12 +46,12 @@ from sim.importers.load import load
 from sim.importers.text import load_text
 from sim.model.builder.properties import Activation, DCMotor, Delay, Gains, Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
-from sim.model.lights import Light
-from sim.model.looks import Material, Texture
+from sim.model.looks.lights import Light
+from sim.model.looks.looks import Material, Texture
 from sim.model.model import Keyframe, Model, Part
-from sim.model.muscles import Muscle
 from sim.model.softness import Softness
-from sim.model.tendons import TendonWrap
+from sim.model.tendons.muscles import Muscle
+from sim.model.tendons.tendons import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
 from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts

@@ -11,7 +11,7 @@ import torch
 import sim
 import sim.torch
 from bench.beside_mujoco.readings import Motion, Readings
-from sim.model.sensors import SENSOR_KINDS
+from sim.model.sensors.sensors import SENSOR_KINDS
 
 MOST_WORLDS = 250
 MEMORY = 4000  # degrees of freedom of all worlds in a batch, a world for each state

@@ -15,9 +15,9 @@ from sim.arrays.kernels import start_warp
 from sim.arrays.launch import launch, record
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, require_type
-from sim.model.inertia import check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
+from sim.model.shapes.inertia import check_mass_matrix, check_masses
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels, parameter_value_kernels
 from warp_kernels.precision import precision_kernels

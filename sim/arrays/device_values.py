@@ -15,7 +15,6 @@ import warp as wp
 from sim.arrays.launch import launch
 from sim.errors import ModelError
 from sim.model.checks import on_host
-from sim.model.inertia import least_scales
 from sim.model.model import Model
 from sim.model.parameters import (
     ACROSS_PAIRS,
@@ -29,6 +28,7 @@ from sim.model.parameters import (
     number_of_dims,
     require_shape,
 )
+from sim.model.shapes.inertia import least_scales
 from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.parameters import parameter_value_kernels
 from warp_kernels.types import CURRENT, EXACT_FILTER, FILTER, MUSCLE, MUSCLE_FILTER, PID

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.allocation import fill, integer_array
-from sim.model.hulls import PackedShapes
 from sim.model.model import Model
+from sim.model.shapes.hulls import PackedShapes
 from warp_kernels import types as codes
 from warp_kernels.collision.structs import collision_structs
 

@@ -10,7 +10,7 @@ from sim.diagnostics.finite_differences import STEP_INPUTS, Direction
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import ACROSS_PAIRS, NOT_NEGATIVE, PARAMETERS
-from sim.model.tendons import owners_of
+from sim.model.tendons.tendons import owners_of
 
 AXES = ("x", "y", "z")
 # At zero these have no two-sided derivative: the shape does not use the size, the joint has no dry friction constraint,

@@ -12,8 +12,8 @@ from sim.arrays.shape_arrays import geometry_struct, packed_struct
 from sim.errors import ModelError
 from sim.model.checks import items_of
 from sim.model.geometries import Geometry, Mesh
-from sim.model.hulls import PackedShapes, convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
+from sim.model.shapes.hulls import PackedShapes, convex_hull
 from warp_kernels import types as codes
 from warp_kernels.collision.pairs import DISTANCE_FAMILIES, distance_family
 from warp_kernels.distances import DistancePairs

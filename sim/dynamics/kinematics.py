@@ -26,7 +26,7 @@ from sim.dynamics.differentiable_op import (
 )
 from sim.model.checks import number
 from sim.model.model import Model
-from sim.model.tendons import lengths_of, path_points
+from sim.model.tendons.tendons import lengths_of, path_points
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels

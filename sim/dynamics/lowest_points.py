@@ -5,9 +5,9 @@ import numpy.typing as npt
 
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.geometries import Geometry
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import compose
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 
 
 def lowest_points(model: Model, q: npt.ArrayLike | None = None) -> dict[str, float]:

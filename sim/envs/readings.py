@@ -8,7 +8,7 @@ from sim.envs.task import Task
 from sim.errors import ModelError
 from sim.model.checks import names_in
 from sim.model.model import Model
-from sim.model.sensors import SENSOR_KINDS
+from sim.model.sensors.sensors import SENSOR_KINDS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.rollout_result import NextState

@@ -10,7 +10,7 @@ from sim.errors import ModelError
 from sim.importers.meshes import MeshLibrary
 from sim.model.checks import is_positive, require_choice
 from sim.model.geometries import Mesh
-from sim.model.hulls import convex_hull
+from sim.model.shapes.hulls import convex_hull
 from warp_kernels import types as codes
 
 # CoACD's range: maximum concavity of the pieces, relative to the size of the mesh

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.model.builder.properties import DCMotor
-from sim.model.muscles import Muscle
+from sim.model.tendons.muscles import Muscle
 from warp_kernels import types as codes
 
 GAINS = ("kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input")

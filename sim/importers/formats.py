@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.importers import mjcf, sdf, urdf, usd
-from sim.importers.mjcf.markup import root_tag
+from sim.importers.mjcf.source.markup import root_tag
 from sim.model.builder import WorldBuilder
 from sim.model.checks import require_path
 from sim.model.model import Part

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.builder import WorldBuilder
 from sim.model.checks import free_name, is_whole
-from sim.model.lights import Light, MountedLight, aimed
+from sim.model.looks.lights import Light, MountedLight, aimed
 from sim.model.poses import compose
 
 EXTENSION = "KHR_lights_punctual"

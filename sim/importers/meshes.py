@@ -23,9 +23,9 @@ from sim.importers.gltf_lights import lights_of
 from sim.importers.mesh_looks import Colour, MeshLooks, corner_uv, texture_files
 from sim.importers.pictures import Budget
 from sim.model.geometries import Mesh
-from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
-from sim.model.lights import MountedLight
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks.lights import MountedLight
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material
+from sim.model.shapes.hulls import SMALLEST, FlatMeshError, convex_hull
 
 # Of a glTF file, whose transforms trimesh multiplies one by one: nodes, and ancestors of all nodes together
 MOST_NODES, MOST_ANCESTORS = 10_000, 200_000

@@ -13,13 +13,13 @@ import numpy as np
 
 from sim.model.frames import Frame, MountedCamera, StagePrim
 from sim.model.geometries import Geometry, HullFaces, Mesh, PairFriction, PairSoftness
-from sim.model.lights import Light, MountedLight
-from sim.model.looks import Material, Texture
+from sim.model.looks.lights import Light, MountedLight
+from sim.model.looks.looks import Material, Texture
 from sim.model.medium import DragBoxes
 from sim.model.model import Keyframe, Model, MujocoOptions, Part
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
 from sim.model.softness import Softness
-from sim.model.tendons import Tendons
+from sim.model.tendons.tendons import Tendons
 from sim.model.topology import Equalities, ExcludedPairs, Transmissions
 
 CLASSES = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.model.looks import MOST_TEXELS, Texture
+from sim.model.looks.looks import MOST_TEXELS, Texture
 
 FORMATS = ("PNG", "JPEG", "BMP", "TGA", "TIFF", "WEBP", "GIF")
 MOST_BYTES = 2**28  # of a file

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 
 

@@ -17,13 +17,13 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, counted, find_number, numbered, require_type
 from sim.model.frames import Frame, MountedCamera, StagePrim
 from sim.model.geometries import Geometry, PairFriction, PairSoftness
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.medium import DragBoxes
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from sim.model.softness import Softness
-from sim.model.tendons import Tendons
+from sim.model.tendons.tendons import Tendons
 from sim.model.topology import Equalities, ExcludedPairs, Transmissions
 from sim.tables import html_table
 from warp_kernels import types as codes

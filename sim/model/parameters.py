@@ -21,7 +21,7 @@ class ParameterSpec:
             :class:`sim.model.geometries.PairFriction`), "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.topology.Equalities`),
             "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
-            :class:`sim.model.tendons.Tendons`), or "world" (a single one).
+            :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: shape of one value.
         unit: SI unit.
         about: one line for the documentation.

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.checks import UNREADABLE, as_numbers, number, require_flags, require_names, require_type
 from sim.model.geometries import Mesh
-from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.inertia import NEGLIGIBLE_INERTIA
 from sim.model.joint_types import JOINT_TYPES, is_scalar
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
+from sim.model.shapes.inertia import NEGLIGIBLE_INERTIA
 from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,

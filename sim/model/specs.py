@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from sim.model.frames import MountedCamera, StagePrim
 from sim.model.geometries import Geometry
-from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.medium import DragBox, Medium
 from sim.model.model import Part
-from sim.model.muscles import Muscle
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.tendons import TendonCouplingSpec, TendonSpec
+from sim.model.tendons.muscles import Muscle
+from sim.model.tendons.tendons import TendonCouplingSpec, TendonSpec
 from warp_kernels import types as codes
 
 WORLD = "world"
@@ -199,7 +199,7 @@ class WorldSpec:
         links: links by name, as are joints, geometries and actuators.
         frames: link of each named frame, and its pose there [7].
         cameras: link of each camera, and the camera as in :class:`sim.model.frames.MountedCamera`, placed in that link.
-        lights: link of each light, and the light as in :class:`sim.model.lights.MountedLight`, placed in that link.
+        lights: link of each light, and the light as in :class:`sim.model.looks.lights.MountedLight`, placed there.
         stage_prims: link of each prim of a USD file, and the prim, placed in that link.
         parts: groups of links and joints that were added together.
         anchors: point and weld constraints by name.

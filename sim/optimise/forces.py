@@ -10,7 +10,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from warp_kernels.sensors.structs import CONTACT_FORCE, NORMAL, PER_CONTACT

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics
-from sim.model.lights import Light, MountedLight
+from sim.model.looks.lights import Light, MountedLight
 from sim.model.model import Model
 from sim.render.mounted import mounted_pose
 from sim.render.view import visible_points

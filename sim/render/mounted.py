@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.model.frames import MountedCamera
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose
 

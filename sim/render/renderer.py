@@ -18,7 +18,7 @@ from sim.arrays.launch import launch
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, require_type
-from sim.model.looks import DEFAULT_MATERIAL
+from sim.model.looks.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.lights import LightSet

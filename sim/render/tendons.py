@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.model.model import Model
 from sim.model.poses import compose
-from sim.model.tendons import path_points
+from sim.model.tendons.tendons import path_points
 from sim.render.tessellation import Triangles, tube
 
 ARC_PIECES = 12  # straight pieces per wrap

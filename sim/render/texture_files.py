@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.looks import Texture
+from sim.model.looks.looks import Texture
 
 LONGEST = 100  # characters of the name of an image
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

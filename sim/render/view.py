@@ -21,9 +21,9 @@ from sim.model.checks import (
     require_type,
 )
 from sim.model.geometries import Geometry
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import compose
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from sim.model.spec_checks import check_text, finite
 from sim.render.mounted import mounted_pose
 from sim.render.tendons import tendon_points

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.model.geometries import Geometry
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from sim.model.specs import WORLD
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION

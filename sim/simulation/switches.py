@@ -13,7 +13,7 @@ from sim.dynamics.kinematics import forward_kinematics, tendon_lengths
 from sim.errors import ModelError
 from sim.model.checks import UNREADABLE, names_in, require_type
 from sim.model.parameters import number_of_dims
-from sim.model.tendons import Tendons
+from sim.model.tendons.tendons import Tendons
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 

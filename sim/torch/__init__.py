@@ -1,14 +1,14 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
-from sim.torch.actuator_network import ActuatorNetwork
-from sim.torch.actuators import actuator_forces
+from sim.torch.actuation.actuator_network import ActuatorNetwork
+from sim.torch.actuation.actuators import actuator_forces
+from sim.torch.actuation.joint_forces import JointForceParts, JointForces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, step
 from sim.torch.cameras.cameras import CameraImages, Cameras
 from sim.torch.cameras.looks import Looks
 from sim.torch.deprecated import rollout_with_contact_forces as rollout_with_contact_forces
 from sim.torch.deprecated import rollout_with_sensors as rollout_with_sensors
-from sim.torch.joint_forces import JointForceParts, JointForces
 from sim.torch.paths import velocities_along
 from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (

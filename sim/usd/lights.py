@@ -14,7 +14,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError, USDWarning
 from sim.model.checks import some
-from sim.model.lights import SQUARE, Light, LightType, MountedLight
+from sim.model.looks.lights import SQUARE, Light, LightType, MountedLight
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.render.lights import brightness, middle_of, shown_lights

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
-from sim.model.looks import DEFAULT_MATERIAL, Material, Texture
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material, Texture
 from sim.render.texture_files import TextureFiles
 from sim.render.view import linear_light
 

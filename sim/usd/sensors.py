@@ -7,7 +7,7 @@ import numpy as np
 from pxr import Usd
 
 from sim.model.model import Model
-from sim.model.sensors import ZONE_SIZES, Sensor
+from sim.model.sensors.sensors import ZONE_SIZES, Sensor
 from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_text, kept_texts
 
 

@@ -16,7 +16,6 @@ from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fi
 from sim.simulation.stepping.pair_friction import five_frictions
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.cameras import VIEW, add_cameras
-from sim.usd.drives import keep_further_actuators
 from sim.usd.geometries import (
     add_collider,
     add_visual,
@@ -31,7 +30,8 @@ from sim.usd.lights import add_lights
 from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instancers, link_paths
 from sim.usd.parts import keep_parts
-from sim.usd.physics import (
+from sim.usd.physics.drives import keep_further_actuators
+from sim.usd.physics.physics import (
     add_articulations,
     add_constraints,
     add_couplings,
@@ -41,10 +41,10 @@ from sim.usd.physics import (
     is_kinematic,
     state_coordinates,
 )
+from sim.usd.physics.series import Series
+from sim.usd.physics.surfaces import move_surfaces
+from sim.usd.physics.tendons import keep_tendons
 from sim.usd.sensors import keep_sensors
-from sim.usd.series import Series
-from sim.usd.surfaces import move_surfaces
-from sim.usd.tendons import keep_tendons
 from warp_kernels import types as codes
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim.model.geometries import Geometry
-from sim.model.looks import DEFAULT_MATERIAL
+from sim.model.looks.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.render.tendons import COLOR, RADIUS, num_tendon_pieces, tendon_pieces
 from sim.render.tessellation import Triangles, textured, with_normals

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from sim.model.looks import Material, Texture
+from sim.model.looks.looks import Material, Texture
 from sim.render.tessellation import Triangles
 from sim.render.texture_files import png_of
 from sim.render.textures import levels_of

@@ -9,7 +9,7 @@ import torch
 
 import sim
 import sim.torch
-from sim.model.muscles import MUSCLE_PARAMETERS
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from tests.actuators.files import require_same_actuators, with_forces_read, written_and_read
 from tests.errors import raises_naming, refuses
 from tests.simulation.differences import Case, check

@@ -75,7 +75,7 @@ def test_the_lowest_point_of_a_shape(shape, seed):
     builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("root", "free", child="body", position=pose[:3], orientation=pose[3:])
     given = {"sphere": size[:1], "capsule": size[:2], "cylinder": size[:2]}.get(shape, size)
-    hull = sim.model.geometries.Mesh(corners, sim.model.hulls.convex_hull(corners).faces)
+    hull = sim.model.geometries.Mesh(corners, sim.model.shapes.hulls.convex_hull(corners).faces)
     mesh = {"mesh": hull} if shape == "convex" else {}
     at = rng.normal(size=3)
     turn = Rotation.random(random_state=seed)

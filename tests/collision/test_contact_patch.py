@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.model.hulls import hull_faces
+from sim.model.shapes.hulls import hull_faces
 from tests.collision.harness import Bench, hull_mesh
 from tests.collision.oracle import NAMES, coal_poses, coal_shape, depth_outside
 from tests.collision.test_manifolds import prism

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.model.hulls import convex_hull, hull_faces
+from sim.model.shapes.hulls import convex_hull, hull_faces
 from tests.collision.harness import CONVEX_PAIRS, OUTPUTS, Bench, hull_mesh, pebble
 from tests.collision.test_manifolds import polygon_area, prism
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE

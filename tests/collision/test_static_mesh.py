@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.geometries import Mesh
-from sim.model.triangles import MeshElements
+from sim.model.shapes.triangles import MeshElements
 from tests.collision.field_harness import random_field_bench
 from tests.collision.field_oracle import (
     BODIES,

@@ -6,7 +6,7 @@ import trimesh
 
 import sim
 from sim.model.geometries import Mesh
-from sim.model.hulls import convex_hull
+from sim.model.shapes.hulls import convex_hull
 from tests.errors import quietly, strictly
 
 DT = 0.01

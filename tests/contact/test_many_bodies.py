@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import crowd
-from sim.simulation.stepping.stages import constraints
+from sim.simulation.stepping.stages.constraints import constraints
 from tests.contact.worlds import DT, G
 from tests.simulation.differences import Case, check, regimes
 from warp_kernels.types import BOX

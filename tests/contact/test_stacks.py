@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.model.hulls import convex_hull
+from sim.model.shapes.hulls import convex_hull
 from tests.contact.worlds import G, run
 from tests.simulation.differences import blocks
 from warp_kernels.constraints.kinds import CONTACT

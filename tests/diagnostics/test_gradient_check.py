@@ -152,7 +152,7 @@ def test_a_wrong_parameter_is_found(monkeypatch):
 
 def test_a_missing_adjoint_is_found(monkeypatch):
     """A part of the way back left out: the rows' dependence on the state."""
-    from sim.simulation.stepping.stages.constraints import ConstraintStage
+    from sim.simulation.stepping.stages.constraints.constraints import ConstraintStage
 
     simulator, state, tau = hopping()
     monkeypatch.setattr(ConstraintStage, "adjoint", lambda self: None)

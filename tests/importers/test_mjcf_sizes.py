@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 import sim
-from sim.importers.mjcf.markup import root_tag, tags
+from sim.importers.mjcf.source.markup import root_tag, tags
 from tests.errors import refuses
 
 BODY = '<body name="b"><joint name="j"/><geom name="g" size="1"/></body>'

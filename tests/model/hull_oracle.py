@@ -1,8 +1,8 @@
-"""Faces and edges of hulls by brute force, one after the other: what those of sim/model/hulls.py must equal."""
+"""Faces and edges of hulls by brute force, one after the other: what those of sim/model/shapes/hulls.py must equal."""
 
 import numpy as np
 
-from sim.model.hulls import COPLANAR, LEVEL
+from sim.model.shapes.hulls import COPLANAR, LEVEL
 
 
 def newell(polygon):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.model import hulls
 from sim.model.geometries import Geometry, Mesh
-from sim.model.hulls import PackedShapes, convex_hull, hull_edges, hull_faces
+from sim.model.shapes import hulls
+from sim.model.shapes.hulls import PackedShapes, convex_hull, hull_edges, hull_faces
 from tests.model.hull_oracle import edges_of, faces_of, newell
 from warp_kernels import types as codes
 

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 import sim
 from sim.model.geometries import Mesh
-from sim.model.geometry_types import capsule_inertia
 from sim.model.model import GEOMETRY_TYPE_NAMES
+from sim.model.shapes.geometry_types import capsule_inertia
 from sim.model.specs import WORLD
 from sim.render.tessellation import tessellate
 from tests.errors import raises_naming, refuses

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 
 import sim
 from sim.model.geometries import Geometry, Mesh
-from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.inertia import mesh_mass_properties
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
+from sim.model.shapes.inertia import mesh_mass_properties
 from sim.render.tessellation import tessellate
 from warp_kernels import types as codes
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.physics import spinning
-from sim.model.inertia import symmetry_axes
+from sim.model.shapes.inertia import symmetry_axes
 from tests.actuators.worlds import arm as servo_arm
 from tests.contact.test_equalities import four_bar
 from tests.contact.test_gradients import TILT, at, ball, box

@@ -8,7 +8,7 @@ import torch
 
 import sim
 import sim.torch
-from sim.model.inertia import is_semidefinite
+from sim.model.shapes.inertia import is_semidefinite
 from sim.simulation.engine.settings import Settings
 from warp_kernels.parameters import INDEFINITE
 

@@ -9,7 +9,7 @@ import pytest
 
 import sim
 from sim.dynamics.kinematics import tendon_lengths
-from sim.model.inertia import box_mobilities
+from sim.model.shapes.inertia import box_mobilities
 from tests.importers.mjcf_zoo import load_quietly
 from tests.mujoco_states import data_at
 from tests.simulation.test_step_lanes import BETWEEN

@@ -12,7 +12,7 @@ is of second order with td = 1/2. As for joint dampers (:mod:`warp_kernels.solve
     td = (1 + Y) / (2 + Y),   Y = h d u,
 
 so that stiff drag is implicit. u: a constant inverse inertia of the box, see
-:func:`sim.model.inertia.box_mobilities`. With J, from the motion of the link to v and w, the boxes of a link have the
+:func:`sim.model.shapes.inertia.box_mobilities`. With J, from the motion of the link to v and w, the boxes of a link have the
 damping matrix ``D = sum of J' diag(h td d) J``, symmetric, which adds to the link's inertia where that acts on changes
 of velocities (:mod:`warp_kernels.dynamics.aba`, :mod:`warp_kernels.solver.link_damping`).
 """

@@ -100,7 +100,7 @@ class TendonRows:
 
 @wp.struct
 class TendonWraps:
-    """Spheres and cylinders that tendons wrap around; see :class:`sim.model.tendons.Tendons`.
+    """Spheres and cylinders that tendons wrap around; see :class:`sim.model.tendons.tendons.Tendons`.
 
     Attributes:
         link: link of the wrap, -1 for the world.

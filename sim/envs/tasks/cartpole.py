@@ -7,8 +7,8 @@ import torch
 from sim.envs.state import TaskState
 from sim.envs.task import Task
 from sim.importers.formats import ModelBuilder
-from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
+from sim.model.shapes.geometry_types import capsule_inertia
 from warp_kernels.types import BOX, CAPSULE
 
 FORCE = 20.0  # of an action of 1 [N]

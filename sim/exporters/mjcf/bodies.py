@@ -18,7 +18,7 @@ from sim.model.checks import free_name
 from sim.model.frames import Frame, MountedCamera
 from sim.model.geometries import Geometry
 from sim.model.joint_types import name_in_files
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.model.softness import DEFAULT_SOFTNESS, Softness

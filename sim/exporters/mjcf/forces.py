@@ -12,9 +12,9 @@ from sim.exporters.mjcf.servos import add_integral_law, add_motor, is_motor
 from sim.exporters.mjcf.tendons import add_tied_lengths
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
-from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.poses import IDENTITY
 from sim.model.specs import DYNAMICS_CODES
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from sim.model.topology import NO_LINK
 from warp_kernels import types as codes
 

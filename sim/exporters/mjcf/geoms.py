@@ -11,7 +11,7 @@ from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
 from sim.model.geometries import Geometry
-from sim.model.looks import DEFAULT_MATERIAL, Texture
+from sim.model.looks.looks import DEFAULT_MATERIAL, Texture
 from sim.model.model import Model
 from warp_kernels import types as codes
 

@@ -10,7 +10,7 @@ from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import FOLLOWS, Bodies
 from sim.importers.mjcf.lights import AMBIENT, HEADLIGHT, SPECULAR
-from sim.model.lights import Light, MountedLight
+from sim.model.looks.lights import Light, MountedLight
 from sim.render.lights import fitting_exposure
 from sim.render.view import screen_of
 

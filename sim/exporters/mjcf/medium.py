@@ -7,9 +7,9 @@ from scipy.spatial.transform import Rotation
 
 from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
-from sim.model.inertia import principal_moments
 from sim.model.medium import inertia_box
 from sim.model.model import Model
+from sim.model.shapes.inertia import principal_moments
 
 # Tolerance for edges, positions and axes that differ from those of the inertia, relative to their size
 CLOSE = 1e-6

@@ -10,8 +10,7 @@ from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensor_targets import links_carried
-from sim.model.sensors import (
+from sim.model.sensors.sensors import (
     ACTUATOR,
     BALL,
     CONTACT_CHOICES,
@@ -25,6 +24,7 @@ from sim.model.sensors import (
     TENDON,
     Sensor,
 )
+from sim.model.sensors.targets import links_carried
 from sim.model.specs import WORLD
 
 # MuJoCo's words for the data that sensors read of each contact, or of each ray

@@ -13,7 +13,7 @@ from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import IDENTITY
-from sim.model.tendons import ANY_SIDE
+from sim.model.tendons.tendons import ANY_SIDE
 
 # Value that makes MuJoCo use the length in the initial configuration
 AUTOMATIC = -1.0

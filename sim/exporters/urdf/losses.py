@@ -10,7 +10,7 @@ from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.exporters.urdf.elements import has_look
 from sim.model.checks import some
-from sim.model.looks import DEFAULT_MATERIAL
+from sim.model.looks.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.softness import DEFAULT_SOFTNESS
 from sim.simulation.stepping.collision import may_touch

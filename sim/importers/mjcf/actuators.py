@@ -13,8 +13,8 @@ from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, Gains, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
-from sim.model.muscles import Muscle
 from sim.model.specs import DYNAMICS_CODES
+from sim.model.tendons.muscles import Muscle
 from warp_kernels import types as codes
 from warp_kernels.activation import SHORTEST
 

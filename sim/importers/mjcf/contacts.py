@@ -17,8 +17,8 @@ from itertools import product
 
 import numpy as np
 
-from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.source.file import MJCFFile
 from sim.model.builder.geometries import one_or_two
 from sim.model.softness import corrected_softness
 from sim.simulation.stepping.mujoco_law import mixed_softness, pair_softness

@@ -14,8 +14,8 @@ from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.model.builder.properties import Surface
 from sim.model.geometries import HullFaces, Mesh
-from sim.model.hulls import convex_hull
 from sim.model.poses import compose
+from sim.model.shapes.hulls import convex_hull
 from sim.model.softness import corrected_softness
 from sim.model.specs import WORLD
 from warp_kernels import types as codes

@@ -11,7 +11,6 @@ from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
-from sim.importers.mjcf.file import read_mjcf
 from sim.importers.mjcf.geoms import add_geometries
 from sim.importers.mjcf.lights import add_lights
 from sim.importers.mjcf.notes import mocap_notes, refuse_bodies, refuse_numbers, refuse_states, warn_of
@@ -25,6 +24,7 @@ from sim.importers.mjcf.options import (
 )
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors import add_sensors
+from sim.importers.mjcf.source.file import read_mjcf
 from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, check_arguments, named_file

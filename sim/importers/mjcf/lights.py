@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.tree import Mount, mount_of
-from sim.model.lights import Light, aimed
+from sim.model.looks.lights import Light, aimed
 from sim.model.poses import compose, inverse
 from sim.render.view import light_of
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sim.importers.mjcf.file import MJCFFile
-from sim.importers.mjcf.textures import TextureSource
+from sim.importers.mjcf.source.file import MJCFFile
+from sim.importers.mjcf.source.textures import TextureSource
 from sim.importers.pictures import Budget, NoPictureError, read_texture
-from sim.model.looks import MOST_REPEATS, ROUGHNESS, Material, Texture
+from sim.model.looks.looks import MOST_REPEATS, ROUGHNESS, Material, Texture
 from warp_kernels import types as codes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ImportFileError, MJCFWarning
-from sim.importers.mjcf.file import MJCFFile
+from sim.importers.mjcf.source.file import MJCFFile
 
 # Limit of numbers that enter computations, whose squares must not overflow
 COMPUTED = {

@@ -6,8 +6,8 @@ import numpy as np
 
 from sim.errors import ImportFileError
 from sim.importers.mjcf.contacts import unbounded
-from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.source.file import MJCFFile
 from sim.model.medium import LIGHTEST, inertia_box
 from sim.model.model import MUJOCO_INTEGRATORS, MujocoOptions
 from sim.model.poses import compose

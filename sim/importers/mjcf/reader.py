@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.importers.mjcf.file import MJCFFile
+from sim.importers.mjcf.source.file import MJCFFile
 from sim.model.builder import WorldBuilder
 from sim.model.poses import IDENTITY, compose
 from sim.model.specs import WORLD

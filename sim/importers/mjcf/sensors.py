@@ -14,8 +14,7 @@ from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.tree import joint_type
 from sim.model.checks import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensor_targets import attach_sensor, have_distance
-from sim.model.sensors import (
+from sim.model.sensors.sensors import (
     ACTUATOR,
     BALL,
     CONTACT_CHOICES,
@@ -31,6 +30,7 @@ from sim.model.sensors import (
     ZONE_SIZES,
     Sensor,
 )
+from sim.model.sensors.targets import attach_sensor, have_distance
 from sim.model.specs import WORLD
 
 

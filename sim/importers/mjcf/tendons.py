@@ -11,7 +11,7 @@ from sim.model.builder.properties import Limits, Spring
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import compose
 from sim.model.softness import corrected_softness
-from sim.model.tendons import TendonWrap
+from sim.model.tendons.tendons import TendonWrap
 
 
 def add_tendons(reader: Reader) -> None:

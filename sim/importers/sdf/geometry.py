@@ -12,10 +12,10 @@ from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
 from sim.model.geometries import Mesh
-from sim.model.hulls import FlatMeshError
-from sim.model.lights import MountedLight
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks.lights import MountedLight
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material
 from sim.model.poses import compose
+from sim.model.shapes.hulls import FlatMeshError
 from warp_kernels import types as codes
 
 GREY: Colour = (0.7, 0.7, 0.7, 1.0)

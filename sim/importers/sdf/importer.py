@@ -30,9 +30,9 @@ from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import DEFAULT_SURFACE, Surface
 from sim.model.checks import free_name
-from sim.model.hulls import FlatMeshError
 from sim.model.model import Part
 from sim.model.poses import IDENTITY, compose, inverse, is_identity
+from sim.model.shapes.hulls import FlatMeshError
 from sim.model.spec_checks import is_physical
 from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector

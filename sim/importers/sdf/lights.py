@@ -7,7 +7,7 @@ from sim.importers.sdf.values import flag, number, vector
 from sim.importers.xmltree import Element
 from sim.model.builder import WorldBuilder
 from sim.model.checks import free_name
-from sim.model.lights import Light, aimed
+from sim.model.looks.lights import Light, aimed
 from sim.render.view import light_of
 
 AMBIENT = "ambient"

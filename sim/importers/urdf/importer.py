@@ -22,9 +22,9 @@ from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
 from sim.model.checks import require_choice
-from sim.model.inertia import joined_solids, solid_properties
 from sim.model.model import Part
 from sim.model.poses import IDENTITY, compose
+from sim.model.shapes.inertia import joined_solids, solid_properties
 from sim.model.spec_checks import is_physical, pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 

@@ -29,19 +29,19 @@ from sim.importers.usd.schemas.mujoco_tendons import add_mujoco_tendons
 from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import ACTUATOR_FIELDS, JOINT_FIELDS, DCMotor, Delay, in_groups
 from sim.model.frames import StagePrim
-from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.medium import LIGHTEST, inertia_box
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
-from sim.model.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.model.poses import compose, inverse, is_identity
-from sim.model.sensor_targets import attach_sensor
+from sim.model.sensors.targets import attach_sensor
+from sim.model.shapes.inertia import principal_moments
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS, Muscle
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_switch, kept_text, kept_texts
 from sim.usd.cameras import camera_of, is_of_model
-from sim.usd.drives import Actuator, kept_further_actuators
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
+from sim.usd.physics.drives import Actuator, kept_further_actuators
 from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
 

@@ -20,7 +20,7 @@ from sim.importers.usd.schemas.surfaces import surface_motion
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name
-from sim.model.looks import Material
+from sim.model.looks.looks import Material
 from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes

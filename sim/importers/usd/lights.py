@@ -8,7 +8,7 @@ from pxr import Sdf
 from sim.errors import ModelError
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.stage import moving_attributes
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.specs import WORLD
 from sim.usd.lights import is_light, kept_headlights, light_of_prim, not_shown
 

@@ -13,7 +13,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdShade
 from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
 from sim.importers.usd.stage import Scene
 from sim.model.geometries import Mesh
-from sim.model.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
+from sim.model.looks.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
 from sim.usd.annotations import kept
 
 Colour = tuple[float, float, float, float]

@@ -12,10 +12,10 @@ from sim.importers.usd.prims import Shape
 from sim.importers.usd.schemas.mujoco_masses import Solid, bounded, is_massless, solids_of
 from sim.importers.usd.schemas.mujoco_scene import MassRules, mass_rules
 from sim.importers.usd.stage import Scene
-from sim.model.inertia import joined_solids
 from sim.model.poses import IDENTITY
+from sim.model.shapes.inertia import joined_solids
 from sim.usd.annotations import agreed, kept
-from sim.usd.physics import NO_MASS
+from sim.usd.physics.physics import NO_MASS
 
 # UsdPhysics expresses a reflection as one along all axes, and a body's pose here as one along the first: the frames of
 # a mirrored body differ by half a turn.

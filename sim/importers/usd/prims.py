@@ -15,9 +15,9 @@ from sim.importers.decomposition import convex_pieces, is_convex, is_convex_soli
 from sim.importers.usd.looks import Coordinates, corner_uv
 from sim.importers.usd.stage import Scene
 from sim.model.geometries import Mesh
-from sim.model.hulls import convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES
 from sim.model.poses import compose
+from sim.model.shapes.hulls import convex_hull
 from sim.model.specs import GEOMETRY_CODES
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes

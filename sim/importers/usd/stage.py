@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ImportFileError
 from sim.importers.pictures import Budget
 from sim.importers.usd.layers import open_stage, readable
-from sim.model.looks import Texture
+from sim.model.looks.looks import Texture
 from sim.model.poses import compose, inverse
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")

@@ -10,8 +10,8 @@ from sim.importers.usd.reader import Reader
 from sim.model.builder.properties import Limits, Spring
 from sim.model.poses import IDENTITY
 from sim.model.specs import WORLD, Vector
-from sim.model.tendons import TendonSpec, TendonWrap
-from sim.usd.tendons import kept_tendons, kept_ties
+from sim.model.tendons.tendons import TendonSpec, TendonWrap
+from sim.usd.physics.tendons import kept_tendons, kept_ties
 
 
 def add_tendons(reader: Reader) -> None:

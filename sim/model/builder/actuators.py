@@ -9,9 +9,9 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import NO_ACTIVATION, NO_GAINS, OLD_ACTUATOR_FIELDS, Activation, DCMotor, Delay, Gains
 from sim.model.checks import is_single, number, require_names, require_type, two_numbers
 from sim.model.joint_types import is_scalar
-from sim.model.muscles import Muscle
 from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
+from sim.model.tendons.muscles import Muscle
 from warp_kernels import types as codes
 
 

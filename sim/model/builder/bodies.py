@@ -8,9 +8,9 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.geometries import Shapes
 from sim.model.builder.links_and_joints import LinksAndJoints
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.inertia import solid_mass_properties
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material
 from sim.model.model import Part
+from sim.model.shapes.inertia import solid_mass_properties
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
 

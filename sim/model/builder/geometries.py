@@ -11,7 +11,8 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.checks import as_numbers, is_single, is_whole, names_in, number, require_names, require_type, two_numbers
 from sim.model.geometries import Geometry, Mesh
-from sim.model.looks import DEFAULT_MATERIAL, Material
+from sim.model.looks.looks import DEFAULT_MATERIAL, Material
+from sim.model.shapes.triangles import static_mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
     check_geometry,
@@ -33,7 +34,6 @@ from sim.model.specs import (
     Vector,
     WorldSpec,
 )
-from sim.model.triangles import static_mesh
 from warp_kernels import types as codes
 
 

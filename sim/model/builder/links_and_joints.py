@@ -12,7 +12,7 @@ from sim.model.builder.properties import JOINT_FIELDS, NO_LIMITS, NO_SPRING, Lim
 from sim.model.checks import as_numbers, names_in, number, require_choice, require_names, require_type
 from sim.model.frames import MountedCamera
 from sim.model.joint_types import joint_type
-from sim.model.lights import Light, MountedLight
+from sim.model.looks.lights import Light, MountedLight
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sim.model.checks import items_of, names_in, number
-from sim.model.sensor_targets import attach_sensor
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
+from sim.model.sensors.targets import attach_sensor
 from sim.model.specs import WORLD, Vector, WorldSpec
 from sim.version import renamed_argument
 

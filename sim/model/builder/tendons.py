@@ -14,7 +14,7 @@ from sim.model.checks import is_positive, number, require_names, require_type
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
-from sim.model.tendons import TendonCouplingSpec, TendonSpec, TendonWrap
+from sim.model.tendons.tendons import TendonCouplingSpec, TendonSpec, TendonWrap
 
 
 class Tendons(WorldSpec):

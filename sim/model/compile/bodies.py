@@ -6,8 +6,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.inertia import NEGLIGIBLE_INERTIA
 from sim.model.poses import IDENTITY, compose
+from sim.model.shapes.inertia import NEGLIGIBLE_INERTIA
 from sim.model.specs import WORLD, JointSpec, LinkSpec, WorldSpec
 from warp_kernels import types as codes
 

@@ -26,11 +26,11 @@ from sim.model.compile.tendons import lay_out_tendons
 from sim.model.compile.transmissions import lay_out_transmissions
 from sim.model.frames import Frame, MountedCamera, StagePrim
 from sim.model.geometries import Geometry
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.medium import DragBoxes
 from sim.model.model import Model, MujocoOptions
 from sim.model.poses import compose
-from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.sensors import LINK, SENSOR_KINDS, Sensor
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, WorldSpec
 from sim.model.topology import Equalities, ExcludedPairs
 from warp_kernels import types as codes

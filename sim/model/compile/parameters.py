@@ -12,11 +12,11 @@ from sim.model.compile.bodies import Body
 from sim.model.compile.dofs import DofLayout
 from sim.model.geometries import Geometry
 from sim.model.model import Model
-from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.parameters import MAY_BE_INFINITE, OF_PAIRS, PARAMETERS
 from sim.model.spec_checks import finite
 from sim.model.specs import OF_STATES, ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
-from sim.model.tendons import owners_of
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
+from sim.model.tendons.tendons import owners_of
 from warp_kernels.types import PRESCRIBED_INERTIA
 
 

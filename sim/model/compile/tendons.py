@@ -12,7 +12,15 @@ from sim.model.compile.dofs import DofLayout
 from sim.model.joint_types import is_scalar
 from sim.model.poses import compose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
-from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, Tendons, TendonSpec, TendonWrap, lengths_of, path_points
+from sim.model.tendons.tendons import (
+    ANY_SIDE,
+    TendonCouplingSpec,
+    Tendons,
+    TendonSpec,
+    TendonWrap,
+    lengths_of,
+    path_points,
+)
 
 
 def lay_out_tendons(

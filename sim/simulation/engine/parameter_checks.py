@@ -8,12 +8,12 @@ import numpy as np
 
 from sim.arrays.device_values import unused_entries
 from sim.errors import ModelError, StabilityWarning
-from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.muscles import MUSCLE_PARAMETERS
-from sim.model.muscles import RANGES as MUSCLE_RANGES
 from sim.model.parameters import ACROSS_PAIRS, PARAMETERS, TOLERANCE
+from sim.model.shapes.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.softness import require_impedance
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
+from sim.model.tendons.muscles import RANGES as MUSCLE_RANGES
 from sim.simulation.engine.settings import Settings
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS

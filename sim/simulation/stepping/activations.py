@@ -8,7 +8,7 @@ import warp as wp
 from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.model.model import Model
-from sim.model.muscles import MUSCLE_PARAMETERS
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
 from warp_kernels.delays import delay_kernels
 from warp_kernels.motors import motor_kernels

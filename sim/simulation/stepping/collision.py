@@ -12,10 +12,10 @@ from sim.arrays.allocation import fill, integer_array
 from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array, starts
 from sim.errors import ModelError
 from sim.model.geometries import Geometry, HullFaces, Mesh
-from sim.model.hulls import PackedShapes, hull_faces_of
-from sim.model.inertia import mesh_mass_properties
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
-from sim.model.triangles import MeshElements
+from sim.model.shapes.hulls import PackedShapes, hull_faces_of
+from sim.model.shapes.inertia import mesh_mass_properties
+from sim.model.shapes.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_directions, friction_rules
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes

@@ -12,7 +12,7 @@ from sim.errors import ModelError
 from sim.simulation.stepping.midpoint import MidpointStep
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
-from sim.simulation.stepping.stages.damping import Damping, ImplicitDamping
+from sim.simulation.stepping.stages.forces.damping import Damping, ImplicitDamping
 from sim.simulation.stepping.tendon_layout import free_bodies
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.mujoco.integrators.damping import servo_damping_kernels

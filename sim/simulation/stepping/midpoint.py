@@ -8,14 +8,14 @@ import warp as wp
 
 from sim.arrays.allocation import fill, zeros
 from sim.arrays.launch import clear
-from sim.model.inertia import joint_inertias, symmetry_axes
+from sim.model.shapes.inertia import joint_inertias, symmetry_axes
 from sim.simulation.stepping.lane_groups import Copies
 from sim.simulation.stepping.pipeline import Step
-from sim.simulation.stepping.stages.drag import Drag
+from sim.simulation.stepping.stages.forces.drag import Drag
+from sim.simulation.stepping.stages.forces.rate_damping import RateDamping, rate_damping
+from sim.simulation.stepping.stages.forces.tendons import HeavyTendons
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.loops import LoopStage, loop_links
-from sim.simulation.stepping.stages.rate_damping import RateDamping, rate_damping
-from sim.simulation.stepping.stages.tendons import HeavyTendons
 from sim.simulation.stepping.tendon_layout import acted_links
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.kinematics.half_drift import half_drift_kernels

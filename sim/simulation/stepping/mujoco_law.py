@@ -11,10 +11,10 @@ from sim.dynamics.kinematics import forward_kinematics, jacobian
 from sim.dynamics.mass_matrix import mass_matrix
 from sim.errors import ModelError
 from sim.model.geometries import Geometry
-from sim.model.inertia import check_mass_matrix
 from sim.model.model import Model
+from sim.model.shapes.inertia import check_mass_matrix
 from sim.model.softness import Softness
-from sim.model.tendons import path_points
+from sim.model.tendons.tendons import path_points
 from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types

@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.launch import clear, run_backward
 from sim.simulation.stepping.pipeline import Step
-from sim.simulation.stepping.stages.damping import Damping
+from sim.simulation.stepping.stages.forces.damping import Damping
 from sim.simulation.stepping.stages.stages import shared_gradients
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.activation import activation_kernels

@@ -10,11 +10,11 @@ import warp as wp
 from sim.arrays.allocation import fill, integer_array
 from sim.errors import ModelError
 from sim.model.checks import is_whole, items_of
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensor_targets import links_carried
-from sim.model.sensors import SENSOR_KINDS, Sensor
+from sim.model.sensors.sensors import SENSOR_KINDS, Sensor
+from sim.model.sensors.targets import links_carried
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from sim.model.specs import WORLD
 from warp_kernels.sensors.structs import (
     CONTACTS,

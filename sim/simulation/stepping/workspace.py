@@ -10,15 +10,15 @@ from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
 from sim.model.model import Model
-from sim.model.sensors import SENSOR_KINDS
+from sim.model.sensors.sensors import SENSOR_KINDS
 from sim.simulation.options import ContactMethod, hard_options
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel, free_bases
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.stages.tendons import TendonStage
-from sim.simulation.stepping.stages.transmission import TransmissionStage
+from sim.simulation.stepping.stages.forces.tendons import TendonStage
+from sim.simulation.stepping.stages.forces.transmission import TransmissionStage
 from warp_kernels.checkpoint import STEP
 from warp_kernels.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs
@@ -27,17 +27,17 @@ from warp_kernels.types import FREE, SPHERICAL
 if TYPE_CHECKING:
     from sim.simulation.stepping.solvers.impulses import Impulses
     from sim.simulation.stepping.solvers.solver import ConstraintSolver
-    from sim.simulation.stepping.stages.actuation import Actuation
-    from sim.simulation.stepping.stages.constraints import ConstraintStage
+    from sim.simulation.stepping.stages.constraints.constraints import ConstraintStage
+    from sim.simulation.stepping.stages.constraints.errors import ConstraintErrors
+    from sim.simulation.stepping.stages.constraints.surface_motion import SurfaceMotion
+    from sim.simulation.stepping.stages.constraints.warm_start import WarmStart
     from sim.simulation.stepping.stages.contacts import ContactStage
-    from sim.simulation.stepping.stages.damping import Damping
-    from sim.simulation.stepping.stages.errors import ConstraintErrors
+    from sim.simulation.stepping.stages.forces.actuation import Actuation
+    from sim.simulation.stepping.stages.forces.damping import Damping
+    from sim.simulation.stepping.stages.forces.link_forces import LinkForces
     from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
-    from sim.simulation.stepping.stages.link_forces import LinkForces
-    from sim.simulation.stepping.stages.surface_motion import SurfaceMotion
-    from sim.simulation.stepping.stages.warm_start import WarmStart
 
 
 class Workspace(SolverChoice):

@@ -10,7 +10,7 @@ from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
 from sim.model.frames import MountedCamera
 from sim.model.geometries import Geometry
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.rays.targets import TargetArrays
 from sim.render.lights import LightSet
 from sim.render.mounted import carried_mass

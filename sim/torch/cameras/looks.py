@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.checks import number, two_numbers
-from sim.model.lights import MountedLight
+from sim.model.looks.lights import MountedLight
 from sim.model.model import Model
 from sim.render.lights import LightSet
 

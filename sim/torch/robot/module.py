@@ -15,8 +15,8 @@ from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
 from sim.model.checks import require_names, require_type
 from sim.model.compile.compiler import dtype_name
-from sim.model.inertia import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
+from sim.model.shapes.inertia import DECISIVE, check_mass_matrix, check_masses
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.modes import not_compiled
 from sim.torch.robot.arguments import check_shared

@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
 from sim.simulation.simulator import Simulator
 from sim.torch.current_parameters import current_parameter
 from sim.torch.quaternions import turned_z_axis

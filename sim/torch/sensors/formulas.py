@@ -8,7 +8,7 @@ import torch
 from sim.distances.measure import DISTANCE_PARAMETERS
 from sim.errors import ModelError
 from sim.model.checks import number, require_type
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensors import Sensor
 from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets

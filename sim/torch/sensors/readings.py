@@ -7,12 +7,13 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.checks import names_in, require_type
-from sim.model.sensor_targets import links_carried
-from sim.model.sensors import FRAME, GEOMETRIES, LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.sensors import FRAME, GEOMETRIES, LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.targets import links_carried
 from sim.model.specs import WORLD
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
-from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
+from sim.torch.actuation.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
+from sim.torch.actuation.tendon_paths import TendonPaths
 from sim.torch.current_parameters import CurrentRobot, current_parameter, given_parameter, with_given
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
@@ -20,7 +21,6 @@ from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
 from sim.torch.sensors.formulas import distance_readings, inside, joint_limit, projection, range_readings, tendon_limit
 from sim.torch.sensors.slices import Slices
-from sim.torch.tendon_paths import TendonPaths
 
 GAIN = "accelerations of joints"
 AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}

@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model.hulls import convex_hull
+from sim.model.shapes.hulls import convex_hull
 from tests.contact.mujoco.random_contacts import SHAPES, one_step, scene, scenes
 from tests.errors import quietly
 from tests.importers.reference import EXAMPLE

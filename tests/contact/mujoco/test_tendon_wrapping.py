@@ -11,9 +11,9 @@ import torch
 import sim
 from sim.dynamics.kinematics import tendon_lengths
 from sim.exporters import write_mjcf
-from sim.model.tendon_wrapping import tangent_points
+from sim.model.tendons.wrapping import tangent_points
+from sim.torch.actuation.tendon_paths import TendonPaths
 from sim.torch.robot.robot import Robot
-from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly
 from tests.mujoco_states import data_at
 from tests.simulation.differences import METHODS, case, check

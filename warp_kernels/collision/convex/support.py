@@ -25,7 +25,7 @@ from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE
 DISC_SIDES = 8
 AXIS = 2 * DISC_SIDES
 
-# Maximum number of corners of a face; larger faces are thinned out (see sim/model/hulls.py).
+# Maximum number of corners of a face; larger faces are thinned out (see sim/model/shapes/hulls.py).
 MAX_CORNERS = 16
 
 # A cylinder whose axis has a smaller squared sine to a direction has no lowest point of its rim in that direction

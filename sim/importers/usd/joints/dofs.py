@@ -14,7 +14,7 @@ from sim.importers.usd.schemas.mujoco_contacts import softness_of
 from sim.importers.usd.stage import Scene
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
-from sim.usd.drives import Actuator, Drive, kept_actuators, stated_drive
+from sim.usd.physics.drives import Actuator, Drive, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
 SCALAR = ("revolute", "prismatic")

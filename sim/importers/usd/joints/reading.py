@@ -10,7 +10,7 @@ from pxr import Sdf, Usd, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.annotations import agreed
-from sim.usd.drives import Drive
+from sim.usd.physics.drives import Drive
 
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
 

@@ -15,7 +15,7 @@ from sim.importers.usd.schemas.mujoco_tendons import point_of
 from sim.importers.usd.stage import Scene
 from sim.model.checks import free_name
 from sim.model.specs import DYNAMICS_CODES
-from sim.usd.drives import Actuator
+from sim.usd.physics.drives import Actuator
 from warp_kernels import types as codes
 from warp_kernels.activation import SHORTEST
 

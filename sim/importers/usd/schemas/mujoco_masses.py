@@ -9,7 +9,7 @@ from sim.importers.usd.prims import Shape, mesh_of
 from sim.importers.usd.schemas.mujoco_scene import MassRules
 from sim.importers.usd.stage import Scene
 from sim.model.geometries import Mesh
-from sim.model.inertia import mesh_mass_properties, solid_properties
+from sim.model.shapes.inertia import mesh_mass_properties, solid_properties
 
 Solid = tuple[float, np.ndarray, np.ndarray]
 

@@ -13,7 +13,7 @@ from sim.importers.usd.prims import primitive, seen_from
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.mujoco_contacts import softness_of
 from sim.model.builder.properties import Limits, Spring
-from sim.model.tendons import TendonWrap
+from sim.model.tendons.tendons import TendonWrap
 from warp_kernels import types as codes
 
 

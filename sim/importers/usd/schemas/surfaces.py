@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from sim.importers.usd.prims import Shape
 from sim.importers.usd.stage import Scene
 from sim.usd.annotations import agreed, kept
-from sim.usd.surfaces import HEAD
+from sim.usd.physics.surfaces import HEAD
 
 
 def surface_motion(scene: Scene, prim: Usd.Prim, shape: Shape) -> dict[str, np.ndarray | None]:

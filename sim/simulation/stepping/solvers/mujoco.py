@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.simulation.options import MujocoContact
 from sim.simulation.stepping.solvers.newton import Newton
-from sim.simulation.stepping.stages.noslip import NoSlipStage
+from sim.simulation.stepping.stages.constraints.noslip import NoSlipStage
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels

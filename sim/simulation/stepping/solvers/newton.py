@@ -13,7 +13,7 @@ from sim.model.model import Model
 from sim.simulation.options import HardContact, MujocoContact
 from sim.simulation.stepping.lane_groups import LaneGroups, shared_memory
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
-from sim.simulation.stepping.stages.hard_noslip import HardNoSlip
+from sim.simulation.stepping.stages.constraints.hard_noslip import HardNoSlip
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels

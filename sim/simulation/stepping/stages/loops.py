@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.arrays.allocation import fill
 from sim.model.model import Model
-from sim.simulation.stepping.stages.transmission import moved_links
+from sim.simulation.stepping.stages.forces.transmission import moved_links
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
 from warp_kernels.solver.loops import Loops, loop_kernels, loop_row_kernels

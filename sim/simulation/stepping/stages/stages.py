@@ -9,19 +9,19 @@ from sim.arrays.launch import clear
 from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
-from sim.simulation.stepping.stages.actuation import Actuation
-from sim.simulation.stepping.stages.constraints import ConstraintStage
+from sim.simulation.stepping.stages.constraints.constraints import ConstraintStage
+from sim.simulation.stepping.stages.constraints.errors import ConstraintErrors
+from sim.simulation.stepping.stages.constraints.surface_motion import SurfaceMotion, surface_motion
+from sim.simulation.stepping.stages.constraints.warm_start import WarmStart
 from sim.simulation.stepping.stages.contacts import ContactStage
-from sim.simulation.stepping.stages.damping import Damping, damping_of_euler
-from sim.simulation.stepping.stages.errors import ConstraintErrors
+from sim.simulation.stepping.stages.forces.actuation import Actuation
+from sim.simulation.stepping.stages.forces.damping import Damping, damping_of_euler
+from sim.simulation.stepping.stages.forces.link_forces import LinkForces
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
-from sim.simulation.stepping.stages.link_forces import LinkForces
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.stops import Stops
-from sim.simulation.stepping.stages.surface_motion import SurfaceMotion, surface_motion
-from sim.simulation.stepping.stages.warm_start import WarmStart
 from sim.simulation.stepping.workspace import Stage, Workspace
 
 

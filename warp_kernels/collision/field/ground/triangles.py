@@ -2,7 +2,7 @@
 
 The mesh is one-sided: the side to which its triangles turn counter-clockwise is outside. Its elements have indices
 within the mesh: triangles first, then edges, then points. Only convex edges are listed, and only points that aren't
-coplanar with all their neighbours: others have no effect, see sim/model/triangles.py. A key is the kind of an element,
+coplanar with all their neighbours: others have no effect, see sim/model/shapes/triangles.py. A key is the kind of an element,
 its number, and 0.
 
 A tree of boxes around the triangles, ``bvh``, finds those near a point. Each edge and point belongs to one of its

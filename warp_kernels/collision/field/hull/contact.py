@@ -1,6 +1,6 @@
 """The contact of one part of a hull with one element of a heightfield; smooth, and differentiated.
 
-A hull is a box or a convex mesh: V vertices, F faces and E edges, packed with those of other hulls (see sim/model/hulls.py). Its
+A hull is a box or a convex mesh: V vertices, F faces and E edges, packed with those of other hulls (see sim/model/shapes/hulls.py). Its
 vertices touch triangles, edges and points, its faces points, its edges edges and points. A feature is (6 V + F + 4 E) *
 point + part with the point that the element belongs to, and the part 6 * vertex + kind, 6 V + face, or 6 V + F + 4 * edge +
 kind - EDGE_X.

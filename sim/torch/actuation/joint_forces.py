@@ -8,12 +8,12 @@ from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
-from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
+from sim.torch.actuation.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
+from sim.torch.actuation.tendon_paths import TendonPaths, point_jacobian
 from sim.torch.arrays import require_tensor
 from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.robot.robot import Robot
-from sim.torch.tendon_paths import TendonPaths, point_jacobian
 
 
 class JointForceParts(NamedTuple):

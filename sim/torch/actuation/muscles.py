@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.model.muscles import MUSCLE_PARAMETERS
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.current_parameters import current_parameter
 from warp_kernels.muscles import LEAST

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim.model.looks import MOST_TEXELS
+from sim.model.looks.looks import MOST_TEXELS
 
 
 @dataclass(frozen=True)

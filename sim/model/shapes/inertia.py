@@ -11,9 +11,9 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.geometries import Mesh
-from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
+from sim.model.shapes.geometry_types import GEOMETRY_TYPES
 from warp_kernels.parameters import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE, HEIGHTFIELD, PLANE
 

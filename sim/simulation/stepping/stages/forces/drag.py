@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.model.inertia import box_mobilities
+from sim.model.shapes.inertia import box_mobilities
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.solver.link_damping import link_damping_kernels

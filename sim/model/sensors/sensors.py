@@ -107,7 +107,7 @@ class Sensor:
 
     Attributes:
         name: unique name.
-        kind: one of :data:`sim.model.sensors.SENSOR_KINDS`.
+        kind: one of :data:`sim.model.sensors.sensors.SENSOR_KINDS`.
         target: joint, actuator, tendon, frame or link that is measured; "world" for the whole world. For a contact
             sensor, the frame of its zone.
         reference: frame relative to which it measures; "world" for the world's.
@@ -118,9 +118,9 @@ class Sensor:
         geometries: names of the geometries whose contacts a touch sensor counts, or of those on one side of contacts
             and distances; None for any.
         against: names of the geometries on the other side; None for any.
-        readings: readings of a contact sensor for each contact, see :data:`sim.model.sensors.CONTACT_READINGS`, or of a
-            rangefinder for each ray, see :data:`sim.model.sensors.RANGE_READINGS`.
-        choice: contacts that are read, one of :data:`sim.model.sensors.CONTACT_CHOICES`.
+        readings: readings of a contact sensor for each contact, see :data:`sim.model.sensors.sensors.CONTACT_READINGS`,
+            or of a rangefinder for each ray, see :data:`sim.model.sensors.sensors.RANGE_READINGS`.
+        choice: contacts that are read, one of :data:`sim.model.sensors.sensors.CONTACT_CHOICES`.
         most: number of contact slots.
         max_distance: maximum distance between two geometries [m].
         image: intrinsics of a camera: focal lengths along x and y, and the centre of the picture [px].

@@ -1,7 +1,7 @@
 """Types of geometry outside of the kernels: one table entry each, from which the rest of ``sim`` reads.
 
-``warp_kernels/collision`` has the kernels of each type; ``sim/model/hulls.py`` vertices and faces of types that collide
-as hulls, and ``sim/render/tessellation.py`` the triangles for drawing.
+``warp_kernels/collision`` has the kernels of each type; ``sim/model/shapes/hulls.py`` vertices and faces of types that
+collide as hulls, and ``sim/render/tessellation.py`` the triangles for drawing.
 """
 
 from collections.abc import Callable, Sequence

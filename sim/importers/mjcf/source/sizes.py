@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import ImportFileError
-from sim.importers.mjcf.markup import Tag, tags
+from sim.importers.mjcf.source.markup import Tag, tags
 from sim.importers.xmltree import read_text
 from sim.model.spec_checks import MOST_HEIGHTS
 

@@ -8,7 +8,7 @@ from pxr import Usd
 from sim.model.model import Model
 from sim.model.softness import Softness
 from sim.model.specs import WORLD
-from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, TendonSpec, TendonWrap
+from sim.model.tendons.tendons import ANY_SIDE, TendonCouplingSpec, TendonSpec, TendonWrap
 from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows, kept_softness, kept_switch, kept_texts
 
 # Numbers of one waypoint of a path: kind, position, axis, radius or divisor, and side point.
@@ -137,7 +137,7 @@ def _step(model: Model, kind: str, value: int | float) -> tuple[list[str], np.nd
 def _branches(
     texts: tuple[str, ...], steps: np.ndarray
 ) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
-    """Return the branches as in :attr:`sim.model.tendons.TendonSpec.branches`."""
+    """Return the branches as in :attr:`sim.model.tendons.tendons.TendonSpec.branches`."""
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for link, beside, (kind, *numbers) in zip(texts[::2], texts[1::2], steps.tolist(), strict=True):
         point, axis, size, side = numbers[:3], numbers[3:6], numbers[6], numbers[7:]

@@ -10,11 +10,11 @@ from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
+from sim.torch.actuation.muscles import muscle_forces, muscle_rates
+from sim.torch.actuation.tendon_paths import TendonPaths
 from sim.torch.arrays import require_dense, require_tensor
 from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
-from sim.torch.muscles import muscle_forces, muscle_rates
-from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import CURRENT, EXACT_FILTER, INTEGRATOR, MUSCLE, MUSCLE_FILTER, PID, POSITION, TORQUE, VELOCITY
 
 LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
@@ -87,7 +87,7 @@ def forces_of_actuators(
     tendons: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> torch.Tensor:
     """Compute :func:`actuator_forces` from the tendon state before each step
-    (:class:`sim.torch.tendon_paths.TendonPaths`).
+    (:class:`sim.torch.actuation.tendon_paths.TendonPaths`).
 
     The values for actuators on frames and on contacts are undefined.
 

@@ -10,7 +10,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole, number, require_choice, require_names
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.model import Model
-from sim.model.sensors import (
+from sim.model.sensors.sensors import (
     ACTUATOR,
     BALL,
     CONTACT_CHOICES,

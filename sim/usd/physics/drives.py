@@ -7,8 +7,8 @@ import numpy as np
 from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.muscles import MUSCLE_PARAMETERS
 from sim.model.specs import DYNAMICS_CODES, OF_STATES
+from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from sim.model.topology import NO_LINK
 from sim.usd.annotations import UNLIMITED, keep, keep_text, keep_texts, kept, kept_text, kept_texts
 from warp_kernels import types as codes

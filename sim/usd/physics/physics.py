@@ -7,14 +7,14 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
-from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
 from sim.model.poses import compose, inverse, is_identity
+from sim.model.shapes.inertia import principal_moments
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
-from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.geometries import child_name
-from sim.usd.series import Series
+from sim.usd.physics.drives import actuators_of, keep_actuator, stated_drive
+from sim.usd.physics.series import Series
 from warp_kernels import types as codes
 
 # Mass of a massless link [kg]: 0 would mean "compute it from the colliders", by default with 1000 kg/m^3.

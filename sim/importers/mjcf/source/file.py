@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ImportFileError, ModelError
-from sim.importers.mjcf.markup import root_tag
-from sim.importers.mjcf.sizes import check_spec, check_text
-from sim.importers.mjcf.textures import TextureSource, take_textures
+from sim.importers.mjcf.source.markup import root_tag
+from sim.importers.mjcf.source.sizes import check_spec, check_text
+from sim.importers.mjcf.source.textures import TextureSource, take_textures
 from sim.importers.transaction import located
 
 # Lists of a mujoco.MjSpec with the elements of each kind

@@ -124,7 +124,7 @@ class MeshElements:
         self.stored.append(-1)
 
     def add(self, mesh: Mesh) -> None:
-        """Add a geometry with a mesh from :func:`sim.model.triangles.static_mesh`."""
+        """Add a geometry with a mesh from :func:`sim.model.shapes.triangles.static_mesh`."""
         if id(mesh) in self._known:
             first = self._known[id(mesh)]
             self.extent.append(self.extent[first])

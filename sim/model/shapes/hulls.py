@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.geometries import Geometry, HullFaces, Mesh
-from sim.model.inertia import mesh_mass_properties
+from sim.model.shapes.inertia import mesh_mass_properties
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.support import DISC_SIDES, MAX_CORNERS
 

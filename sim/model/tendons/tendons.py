@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sim.model.poses import IDENTITY, compose
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.tendon_wrapping import tangent_points
+from sim.model.tendons.wrapping import tangent_points
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import clear
-from sim.simulation.stepping.stages.drag import Drag
+from sim.simulation.stepping.stages.forces.drag import Drag
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.gyroscopic import base_lift_kernels, gyroscopic_kernels
 from warp_kernels.dynamics.link_forces import gravity_compensation_kernels

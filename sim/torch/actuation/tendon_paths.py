@@ -2,11 +2,11 @@
 
 import torch
 
-from sim.model.tendons import ANY_SIDE
+from sim.model.tendons.tendons import ANY_SIDE
 from sim.simulation.simulator import Simulator
+from sim.torch.actuation.tendon_wraps import Wrapped, tangent_points
 from sim.torch.current_parameters import current_parameter
 from sim.torch.robot.robot import Robot
-from sim.torch.tendon_wraps import Wrapped, tangent_points
 
 
 class TendonPaths:

@@ -1,0 +1,1 @@
+"""An MJCF file before its conversion: parsed, checked and compiled by MuJoCo."""

@@ -1,0 +1,1 @@
+"""Looks of geometries, and lights."""

@@ -1,0 +1,1 @@
+"""Shapes of geometries: their types, hulls, triangles and inertia."""

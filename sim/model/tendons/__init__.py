@@ -1,0 +1,1 @@
+"""Tendons, the shapes that they wrap around, and muscles."""

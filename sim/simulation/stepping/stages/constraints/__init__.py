@@ -1,0 +1,1 @@
+"""Stages that list constraints, compute their errors and rows, and prepare their solution."""

@@ -1,0 +1,1 @@
+"""Stages of forces: actuators, tendons, links, damping."""

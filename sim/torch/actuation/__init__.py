@@ -1,0 +1,1 @@
+"""Forces of actuators, muscles and tendons as differentiable functions."""

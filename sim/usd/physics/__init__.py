@@ -1,0 +1,1 @@
+"""Joints, drives, tendons and moving surfaces of a model as prims."""
