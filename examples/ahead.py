@@ -8,7 +8,6 @@ import warp as wp
 from sim.arrays.kernels import compile_ahead, start_warp
 from sim.arrays.launch import loops_over_contacts
 from sim.errors import ModelError
-from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.pairs import BALLS, ON_PLANE
@@ -29,12 +28,13 @@ from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.render.trace import render_kernels
-from warp_kernels.replay import replay_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.replay import replay_kernels
+from warp_kernels.rollout.trajectory import trajectory_kernels
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
-from warp_kernels.solver.newton.regularisation_adjoint import regularisation_adjoint_kernels
+from warp_kernels.solver.newton.adjoint.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.adjoint.regularisation import regularisation_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
-from warp_kernels.trajectory import trajectory_kernels
 
 FLOAT = wp.float32
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.capsules import LOWER
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, DISTANCE_FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
+from warp_kernels.collision.shapes.capsules import LOWER
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only

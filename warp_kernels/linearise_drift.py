@@ -12,7 +12,7 @@ import warp as wp
 from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.kinematics.joints import joint_motion_functions
 from warp_kernels.kinematics.recentre import recentre_functions
-from warp_kernels.records import SLOT
+from warp_kernels.rollout.records import SLOT
 from warp_kernels.types import kernel_module, warp_types
 
 

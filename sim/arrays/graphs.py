@@ -10,9 +10,9 @@ import warp as wp
 
 from sim.arrays.launch import listed_launches, record
 from sim.errors import ModelError
-from warp_kernels.replay import ADJOINTS, ARGUMENTS, BOUNDS, FUNCTION, replay_kernels
+from warp_kernels.rollout.replay import ADJOINTS, ARGUMENTS, BOUNDS, FUNCTION, replay_kernels
 
-# Versions of Warp whose kernels are called as in :mod:`warp_kernels.replay`; with others Warp repeats the launches.
+# Versions of Warp whose kernels are called as in :mod:`warp_kernels.rollout.replay`; with others Warp repeats launches.
 SAME_SIGNATURE = ("1.19",)
 CAPTURED = (
     "simulators and robots can't run inside a graph capture (wp.ScopedCapture, torch.cuda.graph), because they "
@@ -98,7 +98,7 @@ class Call:
 
     @property
     def row(self) -> list[int]:
-        """Return the call as a row in the table of :func:`warp_kernels.replay.replay_kernels`."""
+        """Return the call as a row in the table of :func:`warp_kernels.rollout.replay.replay_kernels`."""
         row = [0] * 4
         row[FUNCTION] = ctypes.cast(self.function, ctypes.c_void_p).value or 0
         row[BOUNDS], row[ARGUMENTS] = ctypes.addressof(self.bounds), ctypes.addressof(self.arguments)

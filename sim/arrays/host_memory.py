@@ -50,7 +50,7 @@ class HostArray:
         return array
 
 
-# Arrays that the table of pointers of :mod:`warp_kernels.checkpoint` may point to.
+# Arrays that the table of pointers of :mod:`warp_kernels.rollout.checkpoint` may point to.
 AnyArray = wp.array | HostArray
 
 

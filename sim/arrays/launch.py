@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.arrays.critical_sections import check
 from sim.arrays.kernels import block_threads, load_modules, warp_runtime
-from warp_kernels.replay import replay_kernels
+from warp_kernels.rollout.replay import replay_kernels
 
 GRADIENT = "_bar"
 # Expression for an attribute of a source that is a class.

@@ -13,7 +13,7 @@ from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.first_state import first_broken
 from sim.simulation.state import State
 from sim.simulation.stepping.stages.kinematics import carrying
-from warp_kernels.records import Records
+from warp_kernels.rollout.records import Records
 from warp_kernels.types import PRESCRIBED_INERTIA
 
 # About the number of threads that a GPU with 132 multiprocessors runs at a time, at 255 registers each.
@@ -106,7 +106,7 @@ class Lineariser:
     def _in_kinematic_velocities(self, A: np.ndarray, B_tau: np.ndarray) -> np.ndarray:
         """Return the derivative in the given velocities, and remove that in the velocities which they replace from A.
 
-        See :mod:`warp_kernels.prescribed`.
+        See :mod:`warp_kernels.rollout.prescribed`.
         """
         model, dt = self.engine.settings.model, self.engine.settings.dt
         of_state = model.nv + model.kinematic_dofs

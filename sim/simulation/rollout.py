@@ -15,7 +15,7 @@ from sim.simulation.engine.recording import add_to
 from sim.simulation.engine.rollout import run_steps
 from sim.simulation.state import State
 from sim.simulation.trajectory import SimulatorLike, Trajectory
-from warp_kernels.records import StateArrays
+from warp_kernels.rollout.records import StateArrays
 
 
 @serialized

@@ -22,7 +22,7 @@ from sim.simulation.motion_figure import figure_of_joints, table_of_joints
 from sim.simulation.options import ContactMethod
 from sim.simulation.parameters import SimulatorParameters
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
-from warp_kernels.records import Records
+from warp_kernels.rollout.records import Records
 
 # Arrays of a trajectory that have the same name as a record.
 RECORDED = (

@@ -22,7 +22,7 @@ from sim.simulation.engine.rollout import run_steps
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, keeps_graph, on_torch_stream, torch_device
 from sim.torch.modes import require_no_recording
-from warp_kernels.records import Records, StateArrays
+from warp_kernels.rollout.records import Records, StateArrays
 
 NO_SECOND = (
     "a rollout has first derivatives only (no create_graph=True, torch.autograd.functional.jvp, hvp or hessian); use "

@@ -8,7 +8,7 @@ import sim
 from tests.collision.harness import INPUTS, OUTPUTS, Bench, Slots, assert_same_gradients, random_bench
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
-from warp_kernels.collision.cylinders import TRIANGLE
+from warp_kernels.collision.shapes.cylinders import TRIANGLE
 from warp_kernels.types import CYLINDER, PLANE
 
 RADIUS, HALF = 0.1, 0.3

@@ -10,8 +10,8 @@ import sim
 from sim.arrays.launch import launch
 from tests.errors import raises_naming, refuses
 from tests.simulation.worlds import hopper
-from warp_kernels.records import SLOT, TABLE_SIZE
-from warp_kernels.trajectory import hashed_rows, trajectory_kernels
+from warp_kernels.rollout.records import SLOT, TABLE_SIZE
+from warp_kernels.rollout.trajectory import hashed_rows, trajectory_kernels
 
 DT, WORLDS, STEPS = 1.0 / 240.0, 2, 8
 

@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 from sim.arrays.host_memory import HostNumbers, new_rows
-from warp_kernels.records import BETWEEN, SLOTS, STATE, TABLE_SIZE, Records, addresses
+from warp_kernels.rollout.records import BETWEEN, SLOTS, STATE, TABLE_SIZE, Records, addresses
 
 
 def test_every_array_has_a_slot():

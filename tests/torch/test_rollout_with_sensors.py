@@ -13,7 +13,7 @@ from sim.simulation.engine.rollout import run_steps
 from tests.errors import raises_naming, refuses
 from tests.importers.mjcf_zoo import load_quietly
 from tests.mujoco_states import data_at
-from warp_kernels.records import StateArrays
+from warp_kernels.rollout.records import StateArrays
 
 XML = """
 <mujoco>

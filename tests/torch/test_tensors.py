@@ -18,7 +18,7 @@ from sim.simulation.engine.recording import Adjoints, Recording
 from sim.simulation.engine.rollout import run_steps
 from tests.errors import raises_naming, refuses
 from tests.torch.worlds import STEPS, loss, simulator, tensors
-from warp_kernels.records import StateArrays
+from warp_kernels.rollout.records import StateArrays
 
 
 class Spy:

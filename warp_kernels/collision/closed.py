@@ -10,13 +10,13 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.boxes import box_functions
-from warp_kernels.collision.capsules import LOWER, UPPER, ball_functions, capsule_functions
-from warp_kernels.collision.cylinders import cylinder_functions
-from warp_kernels.collision.ellipsoids import ellipsoid_functions
-from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.pairs import BALLS, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
+from warp_kernels.collision.shapes.boxes import box_functions
+from warp_kernels.collision.shapes.capsules import LOWER, UPPER, ball_functions, capsule_functions
+from warp_kernels.collision.shapes.cylinders import cylinder_functions
+from warp_kernels.collision.shapes.ellipsoids import ellipsoid_functions
+from warp_kernels.collision.shapes.hulls import hull_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GEOMETRY_TYPES, PLANE, SPHERE, warp_types
 

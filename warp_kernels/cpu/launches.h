@@ -5,7 +5,7 @@
 
 namespace backswing::launches {
 
-// Call kernels one after the other: [launches, 4] addresses, see warp_kernels.replay.
+// Call kernels one after the other: [launches, 4] addresses, see warp_kernels.rollout.replay.
 BACKSWING_INLINE void call_each(const Array<wp::uint64>& calls) {
 #ifndef __CUDA_ARCH__
     using forward = void (*)(void*, void*);

@@ -7,14 +7,14 @@ b_k^4) / 32`` of the edges b, and for the viscosity m and the mean edge b ``p = 
 its derivatives are ``d = p + r a_i |v|`` and ``t + r s_i |w|``.
 
 In a step from the middle the drag is that of the velocity before the step, less ``td d`` times the change of v, which
-is of second order with td = 1/2. As for joint dampers (:mod:`warp_kernels.solver.joint_weights`),
+is of second order with td = 1/2. As for joint dampers (:mod:`warp_kernels.solver.midpoint.joint_weights`),
 
     td = (1 + Y) / (2 + Y),   Y = h d u,
 
 so that stiff drag is implicit. u: a constant inverse inertia of the box, see
 :func:`sim.model.shapes.inertia.box_mobilities`. With J, from the motion of the link to v and w, the boxes of a link have the
 damping matrix ``D = sum of J' diag(h td d) J``, symmetric, which adds to the link's inertia where that acts on changes
-of velocities (:mod:`warp_kernels.dynamics.aba`, :mod:`warp_kernels.solver.link_damping`).
+of velocities (:mod:`warp_kernels.dynamics.aba`, :mod:`warp_kernels.solver.midpoint.link_damping`).
 """
 
 import functools

@@ -9,13 +9,13 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import STEP, checkpoint_kernels
-from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.contacts import contact_row_functions
 from warp_kernels.constraints.kinds import SPIN, follows_contact, is_contact, is_of_contact
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.kinematics.frames import frame_functions
-from warp_kernels.records import SLOT
+from warp_kernels.rollout.checkpoint import STEP, checkpoint_kernels
+from warp_kernels.rollout.checkpoint_rows import trajectory_row_functions
+from warp_kernels.rollout.records import SLOT
 from warp_kernels.sensors.selection import selection_functions
 from warp_kernels.sensors.structs import (
     CONTACT_FORCE,

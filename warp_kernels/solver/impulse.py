@@ -316,7 +316,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         impulses, and the terms on the joint's own diagonal.
 
         constraint_response holds Y, empty if there is no D; solver_mass_bar is the contribution of Newton's method to
-        M_bar (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal
+        M_bar (:mod:`warp_kernels.solver.newton.adjoint.regularisation`), empty elsewhere. The step's implicit diagonal
         is armature + ahead damping + dt ahead stiffness.
 
         ahead: dt, or zero if springs and dampers act at the beginning of the step.

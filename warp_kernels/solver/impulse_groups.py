@@ -2,7 +2,7 @@
 time.
 
 They replace the second half of ``apply_impulses``, ``velocity_adjoint``, the second half of ``weight_adjoint``,
-``free_step_adjoint`` and the last part of :mod:`warp_kernels.solver.newton.regularisation_adjoint`, for Newton's method
+``free_step_adjoint`` and the last part of :mod:`warp_kernels.solver.newton.adjoint.regularisation`, for Newton's method
 on worlds without bounces, and under MuJoCo's law. The pushes of constraints differ from world to world, and come first.
 """
 

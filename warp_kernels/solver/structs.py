@@ -460,7 +460,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             damping_weight: its adjoint [world, nv].
             response: sums of (D + D') Y' along the trees of each incidence; no rows if they are zero [incidence times
                 max_tree_dofs, world].
-            distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without [nc,
+            distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.adjoint.smoothing`); no rows without [nc,
                 world].
         """
 

@@ -16,7 +16,7 @@ from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
 from sim.model.tendons.muscles import Muscle
 from warp_kernels import types as codes
-from warp_kernels.activation import SHORTEST
+from warp_kernels.actuators.activation import SHORTEST
 
 # Kinds of transmissions, by MuJoCo's name
 TRANSMISSIONS = {

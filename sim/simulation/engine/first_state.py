@@ -10,7 +10,7 @@ from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.engine import Engine
 from sim.simulation.state import Impulses, State
 from warp_kernels.constraints.kinds import NO_KEY
-from warp_kernels.records import StateArrays
+from warp_kernels.rollout.records import StateArrays
 
 
 def first_state(engine: Engine, state: State) -> StateArrays[AnyArray]:

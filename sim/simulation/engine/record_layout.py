@@ -13,9 +13,9 @@ from warp.types import type_size_in_bytes
 from sim.arrays.host_memory import AnyArray, HostArray
 from sim.errors import ModelError
 from sim.simulation.stepping.pipeline import Step
-from warp_kernels.checkpoint import KEPT_STAGES
-from warp_kernels.records import Records
-from warp_kernels.trajectory import hashed_rows
+from warp_kernels.rollout.checkpoint import KEPT_STAGES
+from warp_kernels.rollout.records import Records
+from warp_kernels.rollout.trajectory import hashed_rows
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.record_layout import require_records
-from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.records import STATE, Records, StateArrays, state_arrays
-from warp_kernels.trajectory import trajectory_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.records import STATE, Records, StateArrays, state_arrays
+from warp_kernels.rollout.trajectory import trajectory_kernels
 
 
 def add_to(total: AnyArray, value: AnyArray) -> None:

@@ -19,7 +19,7 @@ from sim.simulation.engine.memory import require_trajectory_memory
 from sim.simulation.engine.recording import Recording, begun_with, rows_like
 from sim.simulation.engine.reports import Problems, first_bad_state
 from sim.simulation.engine.settings import Settings
-from warp_kernels.records import StateArrays, state_arrays
+from warp_kernels.rollout.records import StateArrays, state_arrays
 
 # Packages whose functions are skipped to find the caller that a warning is for.
 NOT_CALLERS = ("sim", "torch")

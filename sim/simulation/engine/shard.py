@@ -13,10 +13,10 @@ from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.engine.record_layout import hashed_records
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.step_rows import StepRows
-from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
-from warp_kernels.records import Records, addresses
-from warp_kernels.trajectory import trajectory_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.records import Records, addresses
+from warp_kernels.rollout.trajectory import trajectory_kernels
 
 # Maximum number of steps per launch, and the duration [s] above which the next launch has fewer: signals wait for its
 # end. Launched singly, Python's overhead would be a tenth of the time of a single robot's steps.

@@ -9,10 +9,10 @@ from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.model.model import Model
 from sim.model.tendons.muscles import MUSCLE_PARAMETERS
-from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
-from warp_kernels.delays import delay_kernels
-from warp_kernels.motors import motor_kernels
-from warp_kernels.muscles import NO_MUSCLE, ON_JOINT, ON_TENDON, muscle_kernels, muscle_structs
+from warp_kernels.actuators.activation import activation_checkpoint_kernels, activation_kernels
+from warp_kernels.actuators.delays import delay_kernels
+from warp_kernels.actuators.motors import motor_kernels
+from warp_kernels.actuators.muscles import NO_MUSCLE, ON_JOINT, ON_TENDON, muscle_kernels, muscle_structs
 from warp_kernels.types import CURRENT, MUSCLE, MUSCLE_FILTER, PID
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from sim.simulation.stepping.pair_friction import friction_directions, friction_
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
-from warp_kernels.collision.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.pairs import (
@@ -33,6 +32,7 @@ from warp_kernels.collision.pairs import (
     HULLS,
     ON_TRIANGLES,
 )
+from warp_kernels.collision.shapes.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Maximum number of moving geometries whose pairs are listed once per model. Beyond it a grid finds candidate pairs in

@@ -20,8 +20,8 @@ from sim.simulation.stepping.tendon_layout import acted_links
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
-from warp_kernels.solver.joint_weights import joint_weight_kernels
-from warp_kernels.solver.kahan import kahan_kernels
+from warp_kernels.solver.midpoint.joint_weights import joint_weight_kernels
+from warp_kernels.solver.midpoint.kahan import kahan_kernels
 from warp_kernels.types import FREE, REVOLUTE, SPHERICAL
 
 # Joints that turn.
@@ -39,7 +39,7 @@ class MiddleDynamics(FreeDynamics):
         joint_damping_now: damping of the velocity in the middle [world, dof].
         joint_diagonal: implicit terms on the mass matrix's diagonal besides armature [dof, ...].
         kahan_lower, kahan_upper, kahan_diagonal, kahan_mass, kahan_theta, kahan_loss, kahan_change: see
-            :mod:`warp_kernels.solver.kahan`. Without coupled trees they have no rows, nor have the others.
+            :mod:`warp_kernels.solver.midpoint.kahan`. Without coupled trees they have no rows, nor have the others.
         loops: rows of points, welds and couplings; None in models without them.
         rates: damping by tendons and frames.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
@@ -192,8 +192,9 @@ class MidpointStep(Step):
     Attributes:
         first_q, first_q_low, first_qd: the state before the step [world, ...].
         qd_drift: velocity of the second half, if contacts bounce; see :func:`reflect_velocity`.
-        symmetry: axes about which links are symmetric [dof]; see :mod:`warp_kernels.solver.kahan`.
-        joint_inertia: inertias that weigh springs and dampers [dof]; see :mod:`warp_kernels.solver.joint_weights`.
+        symmetry: axes about which links are symmetric [dof]; see :mod:`warp_kernels.solver.midpoint.kahan`.
+        joint_inertia: inertias that weigh springs and dampers [dof]; see
+            :mod:`warp_kernels.solver.midpoint.joint_weights`.
     """
 
     dynamics_of = MiddleDynamics

@@ -1,7 +1,7 @@
 """One time step of a shard, forward and backward: the stages of the physics in order.
 
 A step doesn't know the trajectory: kernels load the state before it and store the state after it through a table of
-pointers (see :mod:`warp_kernels.checkpoint`). Each stage launches its kernels in ``stages``; solvers are in
+pointers (see :mod:`warp_kernels.rollout.checkpoint`). Each stage launches its kernels in ``stages``; solvers are in
 ``solvers``, other integrators in ``integrators``.
 """
 
@@ -11,7 +11,7 @@ import warp as wp
 
 from sim.arrays.launch import run_backward
 from sim.simulation.stepping.stages.stages import Stages
-from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
 
 
 class Step(Stages):

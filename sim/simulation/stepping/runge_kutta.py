@@ -10,9 +10,9 @@ from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.forces.damping import Damping
 from sim.simulation.stepping.stages.stages import shared_gradients
 from sim.simulation.stepping.workspace import Workspace
-from warp_kernels.activation import activation_kernels
-from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
+from warp_kernels.actuators.activation import activation_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
+from warp_kernels.rollout.checkpoint import KEPT_STAGES, checkpoint_kernels
 
 # Fraction of a step from the first stage to each, with the rate and the change of the previous stage.
 SHARES = (0.0, 0.5, 0.5, 1.0)

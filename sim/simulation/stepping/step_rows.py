@@ -6,9 +6,9 @@ import warp as wp
 
 from sim.arrays.launch import clear, run_backward
 from sim.simulation.stepping.pipeline import Step
-from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
 from warp_kernels.linearise_drift import linearise_drift_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
 
 
 class StepRows:

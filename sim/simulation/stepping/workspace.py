@@ -19,8 +19,8 @@ from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from sim.simulation.stepping.stages.forces.tendons import TendonStage
 from sim.simulation.stepping.stages.forces.transmission import TransmissionStage
-from warp_kernels.checkpoint import STEP
-from warp_kernels.records import TABLE_SIZE
+from warp_kernels.rollout.checkpoint import STEP
+from warp_kernels.rollout.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
 
@@ -56,7 +56,7 @@ class Workspace(SolverChoice):
         threads_per_world: threads of a GPU that share out the solver's work for one world.
     """
 
-    # Whether gains of actuators are weighted, see :mod:`warp_kernels.solver.joint_weights`.
+    # Whether gains of actuators are weighted, see :mod:`warp_kernels.solver.midpoint.joint_weights`.
     weighted: ClassVar[bool] = False
     # Stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
     link_forces: "LinkForces"

@@ -31,7 +31,7 @@ def actuator_forces(
 ) -> torch.Tensor:
     """Compute the forces of actuators in each step of a rollout, clamped to their limits.
 
-    An actuator's force acts on its joint or tendon times the gear; see :mod:`warp_kernels.solver.actuators` for the
+    An actuator's force acts on its joint or tendon times the gear; see :mod:`warp_kernels.actuators.actuators` for the
     law. :class:`sim.torch.JointForces` gives the resulting joint forces.
 
     Args:
@@ -130,7 +130,7 @@ def forces_of_actuators(
 def _speed_limited(
     simulator: Simulator, velocity: torch.Tensor, centre: torch.Tensor, limit: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the ranges of forces of motors at their velocities, as in :mod:`warp_kernels.motors`."""
+    """Return the ranges of forces of motors at their velocities, as in :mod:`warp_kernels.actuators.motors`."""
     stall, fastest = (
         current_parameter(simulator, f"actuator_{name}", velocity) for name in ("stall_force", "no_load_speed")
     )
@@ -148,7 +148,7 @@ def _acted_on(
     velocity: torch.Tensor,
 ) -> torch.Tensor:
     """Return the inputs clamped to their range, or the states: the arguments of the laws in
-    :mod:`warp_kernels.activation`.
+    :mod:`warp_kernels.actuators.activation`.
     """
     model, dt = simulator.model, simulator.dt
     if model.na:
@@ -217,7 +217,7 @@ def _rates(
 
 
 def _delayed(simulator: Simulator, control: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
-    """Return the inputs after their delays, as in :mod:`warp_kernels.delays`."""
+    """Return the inputs after their delays, as in :mod:`warp_kernels.actuators.delays`."""
     model = simulator.model
     found = list(control.unbind(-1))
     for k in np.flatnonzero(model.delay_samples).tolist():

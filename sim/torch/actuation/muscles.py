@@ -1,11 +1,11 @@
-"""Forces of muscles and rates of their activations, as in :mod:`warp_kernels.muscles`."""
+"""Forces of muscles and rates of their activations, as in :mod:`warp_kernels.actuators.muscles`."""
 
 import torch
 
 from sim.model.tendons.muscles import MUSCLE_PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.current_parameters import current_parameter
-from warp_kernels.muscles import LEAST
+from warp_kernels.actuators.muscles import LEAST
 
 
 def muscle_forces(

@@ -11,10 +11,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.boxes import box_functions
 from warp_kernels.collision.convex.contact import EDGES
 from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
+from warp_kernels.collision.shapes.boxes import box_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 

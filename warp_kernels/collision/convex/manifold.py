@@ -12,7 +12,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.capsules import PARALLEL_SINE_SQUARED
 from warp_kernels.collision.convex.contact import (
     FACE_BACK,
     FACE_CUT,
@@ -25,6 +24,7 @@ from warp_kernels.collision.convex.spread import spread_functions
 from warp_kernels.collision.convex.support import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.tie import tie_functions
 from warp_kernels.collision.convex.witness import witness_functions
+from warp_kernels.collision.shapes.capsules import PARALLEL_SINE_SQUARED
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, warp_types
 

@@ -29,7 +29,7 @@ AXIS = 2 * DISC_SIDES
 MAX_CORNERS = 16
 
 # A cylinder whose axis has a smaller squared sine to a direction has no lowest point of its rim in that direction
-# (compare warp_kernels/collision/cylinders.py).
+# (compare warp_kernels/collision/shapes/cylinders.py).
 UPRIGHT_SINE_SQUARED = 1.0e-10
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.field.ground.sides import side_functions
-from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.pairs import TRIANGLES
+from warp_kernels.collision.shapes.hulls import hull_functions
 from warp_kernels.types import warp_types
 
 # Distance that perpendicular normals of one point count as when candidates are spread [m], over the root of two.

@@ -4,7 +4,7 @@ Everything is in the frame of the field. A feature is PARTS * element + part. Pa
 
 - sphere: 0, its centre; ellipsoid: 0, all of it;
 - capsule: 0 and 1, the lower and upper end of its segment; 2, the inside of the segment;
-- cylinder: 0 to 9, points of its rims, against a triangle (see :mod:`warp_kernels.collision.cylinders`); 10 and 11, its
+- cylinder: 0 to 9, points of its rims, against a triangle (see :mod:`warp_kernels.collision.shapes.cylinders`); 10 and 11, its
   lower and upper disc, against a point of the field; 12 to 15, its rims (2 * end + side), against an edge, and 12 and 14
   against a point; 16, the curved surface between them.
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
-from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.lines import line_functions, rim_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.shapes.cylinders import RIM_POINTS, cylinder_functions
+from warp_kernels.collision.shapes.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 

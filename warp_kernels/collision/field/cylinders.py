@@ -10,7 +10,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.capsules import segment_functions
 from warp_kernels.collision.field.choice import TIE, choice_functions
@@ -18,6 +17,7 @@ from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, S
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
+from warp_kernels.collision.shapes.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.types import warp_types
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.boxes import box_functions
-from warp_kernels.collision.cylinders import cylinder_functions
+from warp_kernels.collision.shapes.boxes import box_functions
+from warp_kernels.collision.shapes.cylinders import cylinder_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CONVEX, CYLINDER, warp_types
 

@@ -1,5 +1,6 @@
-// Solves with the matrices A = U L and M = L' D L of a tree, in one world: see warp_kernels.solver.coupled_system. For
-// CPUs and GPUs. Matrices and vectors are seen as arrays over entries and degrees of freedom.
+// Solves with the matrices A = U L and M = L' D L of a tree, in one world: see
+// warp_kernels.solver.midpoint.coupled_system. For CPUs and GPUs. Matrices and vectors are seen as arrays over entries
+// and degrees of freedom.
 #pragma once
 
 #include "../paths.h"

@@ -1,4 +1,4 @@
-// Solves with the matrices of a tree, for the worlds of a lane group: see warp_kernels.solver.coupled_system.
+// Solves with the matrices of a tree, for the worlds of a lane group: see warp_kernels.solver.midpoint.coupled_system.
 #pragma once
 
 #include "../lanes.h"

@@ -1,4 +1,4 @@
-// Sums over the ancestors of a degree of freedom, for warp_kernels.solver.newton.regularisation_adjoint: in one world.
+// Sums over the ancestors of a degree of freedom, for warp_kernels.solver.newton.adjoint.regularisation: in one world.
 // For CPUs and GPUs.
 #pragma once
 

@@ -1,6 +1,6 @@
 """Adjoint of the solution and of geometric rows under MuJoCo's law for the worlds of a lane group.
 
-The same as :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.constraints.row_adjoint` for one world.
+The same as :mod:`warp_kernels.solver.newton.adjoint.adjoint` and :mod:`warp_kernels.constraints.row_adjoint` for one world.
 """
 
 import functools
@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
-from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import system as kept
 from warp_kernels.solver.newton.group.adjoint import adjoint_solve_functions
 from warp_kernels.solver.newton.group.rows import group_geometry_functions

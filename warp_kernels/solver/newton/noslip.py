@@ -25,7 +25,7 @@ import warp as wp
 from warp_kernels.constraints.kinds import follows_contact, has_own_compliance, is_contact, is_in_interval
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.dynamics.mass_matrix import factor_kernels
-from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types

@@ -9,9 +9,9 @@ import warp as wp
 from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_contact
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING, resisting_cone_functions
+from warp_kernels.solver.newton.adjoint.smoothing import smoothing_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.parts import elimination_functions, part_functions
-from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs

@@ -9,8 +9,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.actuators.actuators import actuator_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

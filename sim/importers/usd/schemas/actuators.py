@@ -17,7 +17,7 @@ from sim.model.checks import free_name
 from sim.model.specs import DYNAMICS_CODES
 from sim.usd.physics.drives import Actuator
 from warp_kernels import types as codes
-from warp_kernels.activation import SHORTEST
+from warp_kernels.actuators.activation import SHORTEST
 
 # Attributes that have the schema's default when they are missing
 DEFAULTS: dict[str, Any] = {

@@ -16,16 +16,16 @@ from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.stages.constraints.hard_noslip import HardNoSlip
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
-from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.adjoint.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.adjoint.regularisation import regularisation_adjoint_kernels
+from warp_kernels.solver.newton.adjoint.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.group.structs import KEEPS_ALL, MOST_DOFS, group_structs
-from warp_kernels.solver.newton.islands import newton_island_kernels
+from warp_kernels.solver.newton.islands.islands import newton_island_kernels
 from warp_kernels.solver.newton.one_world import work_struct
 from warp_kernels.solver.newton.parts import PART_ROWS
-from warp_kernels.solver.newton.regularisation_adjoint import regularisation_adjoint_kernels
-from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.types import warp_types

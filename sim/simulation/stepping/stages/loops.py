@@ -9,12 +9,12 @@ from sim.model.model import Model
 from sim.simulation.stepping.stages.forces.transmission import moved_links
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
-from warp_kernels.solver.loops import Loops, loop_kernels, loop_row_kernels
-from warp_kernels.switches import switch_kernels
+from warp_kernels.rollout.switches import switch_kernels
+from warp_kernels.solver.midpoint.loops import Loops, loop_kernels, loop_row_kernels
 
 
 class LoopStage(Stage):
-    """Stage of the rows of loops and their impulses, see :mod:`warp_kernels.solver.loops`.
+    """Stage of the rows of loops and their impulses, see :mod:`warp_kernels.solver.midpoint.loops`.
 
     Args:
         step: workspace of the step.
@@ -81,7 +81,7 @@ def loop_entries(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return kind, item and switch of each block of rows [blocks, 3], the first entry of each row and their number
     [rows + 1], and degree of freedom and side of each entry [entries, 2].
 
-    See :class:`warp_kernels.solver.loops.Loops`.
+    See :class:`warp_kernels.solver.midpoint.loops.Loops`.
     """
     e, moved = model.equalities, moved_links(model)
     blocks, rows = [], []

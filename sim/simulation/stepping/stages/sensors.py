@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.arrays.allocation import fill, integer_array
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
 from warp_kernels.sensors.readings import sensor_kernels
 from warp_kernels.sensors.structs import sensor_structs
 

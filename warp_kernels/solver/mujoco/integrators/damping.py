@@ -18,11 +18,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.actuators.actuators import actuator_functions
 from warp_kernels.algebra import algebra
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.impulse_groups import IMPULSE_HEADERS, impulse_group_kernels
 from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import TORQUE, kernel_module, lane_types, warp_types

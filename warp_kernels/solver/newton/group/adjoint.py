@@ -1,8 +1,8 @@
 """Backward pass through the constraints of the worlds of a lane group.
 
 From the adjoint of v+ it solves one system for each world, with the transposed matrix, for the adjoints of row values,
-and propagates these to the inputs of the rows. :mod:`warp_kernels.solver.newton.adjoint`,
-:mod:`warp_kernels.solver.newton.regularisation_adjoint`, the pushes of :mod:`warp_kernels.solver.impulse` and the
+and propagates these to the inputs of the rows. :mod:`warp_kernels.solver.newton.adjoint.adjoint`,
+:mod:`warp_kernels.solver.newton.adjoint.regularisation`, the pushes of :mod:`warp_kernels.solver.impulse` and the
 geometric rows of :mod:`warp_kernels.constraints.row_adjoint` do the same for one world.
 """
 
@@ -16,7 +16,7 @@ import warp as wp
 from warp_kernels.constraints.kinds import has_varying_row
 from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.mujoco.laws import CONES
-from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import system as kept
 from warp_kernels.solver.newton.group.rows import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions

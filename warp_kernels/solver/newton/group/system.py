@@ -2,7 +2,7 @@
 the adjoint.
 
 The same as :mod:`warp_kernels.solver.newton.system`, :mod:`warp_kernels.constraints.products`,
-:mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.solver.newton.regularisation_adjoint` for one world.
+:mod:`warp_kernels.solver.newton.adjoint.adjoint` and :mod:`warp_kernels.solver.newton.adjoint.regularisation` for one world.
 All worlds of a group share one sparsity pattern: a constraint's rows are zero where only another world's constraint in
 the same slot acts. Zeros change no sum, so that a world's results don't depend on the others of its group.
 

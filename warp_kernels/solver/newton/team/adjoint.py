@@ -1,4 +1,4 @@
-"""Adjoint of the solution by a team of threads per world, see :mod:`warp_kernels.solver.newton.adjoint` for the
+"""Adjoint of the solution by a team of threads per world, see :mod:`warp_kernels.solver.newton.adjoint.adjoint` for the
 equations.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact
-from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.team.solve import VARIANTS as SOLVERS
 from warp_kernels.solver.newton.team.solve import team_module
@@ -151,7 +151,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
         adjoint_residual: wp.array(dtype=scalar),
     ):
         """Solve for the adjoint of the solution; arguments as of
-        :func:`warp_kernels.solver.newton.adjoint.newton_adjoint_kernels`.
+        :func:`warp_kernels.solver.newton.adjoint.adjoint.newton_adjoint_kernels`.
 
         work: with the values of the solution in its iterate; everything else there is scratch.
         """

@@ -13,12 +13,12 @@ from warp_kernels.constraints.listing import constraint_kernels
 from warp_kernels.constraints.row_adjoint import row_adjoint_kernels
 from warp_kernels.constraints.rows import constraint_row_kernels
 from warp_kernels.constraints.tendon_rows import tendon_constraint_kernels
+from warp_kernels.rollout.switches import switch_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
 from warp_kernels.solver.newton.group.structs import side_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
-from warp_kernels.switches import switch_kernels
 
 # Fields of the kernels' struct, with the parameters that they hold.
 LIMITS = {

@@ -3,7 +3,7 @@
 import warp as wp
 
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.rollout.checkpoint import checkpoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 

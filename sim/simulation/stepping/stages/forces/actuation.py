@@ -6,8 +6,8 @@ import warp as wp
 
 from sim.arrays.allocation import fill
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.motors import motor_kernels
-from warp_kernels.solver.actuators import actuator_kernels
+from warp_kernels.actuators.actuators import actuator_kernels
+from warp_kernels.actuators.motors import motor_kernels
 
 # Fields of the kernels' struct, with the parameters that they hold.
 GAINS = {

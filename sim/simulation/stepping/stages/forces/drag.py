@@ -8,7 +8,7 @@ import warp as wp
 from sim.model.shapes.inertia import box_mobilities
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.dynamics.drag import drag_kernels
-from warp_kernels.solver.link_damping import link_damping_kernels
+from warp_kernels.solver.midpoint.link_damping import link_damping_kernels
 
 
 class Drag:

@@ -8,7 +8,7 @@ import warp as wp
 from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.launch import clear
 from sim.simulation.stepping.tendon_layout import damped_lines, damped_tendons
-from warp_kernels.solver.rate_damping import rate_damping_kernels, rate_gain_kernels
+from warp_kernels.solver.midpoint.rate_damping import rate_damping_kernels, rate_gain_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RateDamping:
-    """Base of the damping along some rows; see :mod:`warp_kernels.solver.rate_damping`.
+    """Base of the damping along some rows; see :mod:`warp_kernels.solver.midpoint.rate_damping`.
 
     Its arrays have the names by which kernels for the armature of tendons know theirs.
 

@@ -12,7 +12,7 @@ from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.mujoco_law import adhesion_distance
 from sim.simulation.stepping.tendon_layout import dofs_above
-from warp_kernels.solver.transmission import slope_kernels, transmission_force_kernels, transmission_structs
+from warp_kernels.actuators.transmission import slope_kernels, transmission_force_kernels, transmission_structs
 
 if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace

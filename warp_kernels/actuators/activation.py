@@ -1,10 +1,10 @@
 """States of actuators: their dynamics, their contribution to forces, and their checkpoints along a trajectory.
 
 An actuator with the state w and the input u, clamped to its range, has the rate ``w' = u`` as an integrator and ``w' =
-(u - w) / T`` as a filter; for others see :mod:`warp_kernels.muscles` and :mod:`warp_kernels.motors`. A step of h adds ``h w'``; the exact
+(u - w) / T`` as a filter; for others see :mod:`warp_kernels.actuators.muscles` and :mod:`warp_kernels.actuators.motors`. A step of h adds ``h w'``; the exact
 step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w is clamped to its range. The force is that of w before the
 step, or after it if the actuator is early. (MuJoCo's documentation, *Computation*, "Actuation model".) The adjoint of
-this is Warp's own; :mod:`warp_kernels.checkpoint` keeps the rest of the state.
+this is Warp's own; :mod:`warp_kernels.rollout.checkpoint` keeps the rest of the state.
 """
 
 import functools
@@ -13,10 +13,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import STEP, checkpoint_kernels
-from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.records import SLOT
+from warp_kernels.rollout.checkpoint import STEP, checkpoint_kernels
+from warp_kernels.rollout.checkpoint_rows import trajectory_row_functions
+from warp_kernels.rollout.records import SLOT
 from warp_kernels.types import CURRENT, EXACT_FILTER, FILTER, INTEGRATOR, PID, kernel_module
 
 # MuJoCo's smallest time constant [s].

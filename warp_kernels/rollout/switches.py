@@ -10,10 +10,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import STEP, checkpoint_kernels
-from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
-from warp_kernels.records import SLOT
+from warp_kernels.rollout.checkpoint import STEP, checkpoint_kernels
+from warp_kernels.rollout.checkpoint_rows import trajectory_row_functions
+from warp_kernels.rollout.records import SLOT
 from warp_kernels.solver.structs import Constraints, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

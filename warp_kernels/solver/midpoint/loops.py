@@ -1,6 +1,6 @@
 """Closed loops in a step from the middle: impulses of points, welds and couplings that Kahan's rule takes into account.
 
-:mod:`warp_kernels.solver.kahan` linearises the bias forces in the change of velocity by joint forces. In a loop the
+:mod:`warp_kernels.solver.midpoint.kahan` linearises the bias forces in the change of velocity by joint forces. In a loop the
 impulses of its constraints change velocities too. With the rows J of points, welds and couplings, their right-hand side
 ``r = J v + bias`` and the forces f, the change y and the impulses l satisfy
 
@@ -10,7 +10,7 @@ The forces of motion then are c(v) + 2 th C(v, y), and the free change of veloci
 solver finds l again where nothing else touches. Without this a loop is of first order.
 
 R makes the system regular where rows depend on each other, as in a plane mechanism that is closed by a point: ``R = e
-(sum of J_k^2 / m_k)`` with the constant inertias m of :mod:`warp_kernels.solver.joint_weights`, summed over the rows of
+(sum of J_k^2 / m_k)`` with the constant inertias m of :mod:`warp_kernels.solver.midpoint.joint_weights`, summed over the rows of
 a point or orientation.
 
 Rows are packed: those of a point along x, y and z follow each other (a block), and so do the entries of a row.
@@ -27,7 +27,7 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
 from warp_kernels.kinematics.propagation import Links
-from warp_kernels.solver.coupled_system import coupled_system_functions, coupled_system_headers
+from warp_kernels.solver.midpoint.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Constrained, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, lane_types, warp_types
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.checkpoint import INTERVAL, STEPS
 from warp_kernels.cpu.native import Native
-from warp_kernels.records import SLOT, SLOTS
+from warp_kernels.rollout.checkpoint import INTERVAL, STEPS
+from warp_kernels.rollout.records import SLOT, SLOTS
 from warp_kernels.types import kernel_module
 
 # Initial value of the hash.

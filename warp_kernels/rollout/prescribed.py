@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.rollout.checkpoint_rows import trajectory_row_functions
 from warp_kernels.types import PRESCRIBED_INERTIA
 
 

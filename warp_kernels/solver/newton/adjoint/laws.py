@@ -9,8 +9,8 @@ import warp as wp
 from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import has_own_compliance, is_bounded_by_normal, is_unbounded
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.newton.adjoint.smoothing import smoothing_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.structs import Constraints, solver_structs

@@ -19,7 +19,7 @@ import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES, resisting_cone_functions
-from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
@@ -36,7 +36,7 @@ VARIANTS = {
 @functools.cache
 def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool = False) -> SimpleNamespace:
     """Return the kernel of the adjoint for one precision and friction model, exact or ``smoothed``
-    (:mod:`warp_kernels.solver.newton.smoothing`).
+    (:mod:`warp_kernels.solver.newton.adjoint.smoothing`).
     """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33

@@ -36,7 +36,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.kinematics.propagation import Links
-from warp_kernels.solver.coupled_system import coupled_system_functions, coupled_system_headers
+from warp_kernels.solver.midpoint.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -380,7 +380,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
         middle_qd, middle_lift: v + th x and its lift; change_qd, change_lift: x and its lift; change_weight: dt th^2 w.
         All are inputs of the adjoint of inverse dynamics; the first three outputs are scratch. With loops x is y, see
-        :mod:`warp_kernels.solver.loops`.
+        :mod:`warp_kernels.solver.midpoint.loops`.
         """
         tree, group = wp.tid()
         first = links.tree_start[tree]

@@ -2,7 +2,7 @@
 
 Such a force acts along the Jacobian J of a row: the rate of a tendon's length or of a frame's. It is f(s) with the rate ``s = J v``. In the step it is ``f(s) - td d J
 x`` with the change x of the velocity and ``d = -f'(s)``, which is of second order with td = 1/2. As for joint dampers
-(:mod:`warp_kernels.solver.joint_weights`),
+(:mod:`warp_kernels.solver.midpoint.joint_weights`),
 
     td = (1 + Y) / (2 + Y),   Y = h d sum of J_k^2 / m_k,
 
@@ -21,10 +21,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.actuators.actuators import actuator_functions
+from warp_kernels.actuators.transmission import transmission_structs
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.solver.transmission import transmission_structs
 from warp_kernels.types import kernel_module, warp_types
 
 

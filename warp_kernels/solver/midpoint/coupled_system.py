@@ -1,4 +1,4 @@
-"""Solves with the matrix A of Kahan's rule and the mass matrix M, tree by tree: see :mod:`warp_kernels.solver.kahan`.
+"""Solves with the matrix A of Kahan's rule and the mass matrix M, tree by tree: see :mod:`warp_kernels.solver.midpoint.kahan`.
 
 A has the zeros of M, whose factors are those of :mod:`warp_kernels.dynamics.mass_matrix`. It isn't symmetric: entries
 below its diagonal are packed in one array, those above it in another, each where its mirror is in the first. The

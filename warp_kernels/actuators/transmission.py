@@ -13,11 +13,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.actuators.actuators import actuator_functions
 from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -26,7 +26,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.joint_weights import weighted_law_functions
+from warp_kernels.solver.midpoint.joint_weights import weighted_law_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import AFFINE, POSITION, TORQUE, VELOCITY, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -198,7 +198,7 @@ def actuator_kernels(scalar: Any, weighted: bool = False) -> SimpleNamespace:
 
     Args:
         scalar: precision.
-        weighted: whether gains are weighted, see :mod:`warp_kernels.solver.joint_weights`.
+        weighted: whether gains are weighted, see :mod:`warp_kernels.solver.midpoint.joint_weights`.
     """
     t = warp_types(scalar)
     f = actuator_functions(scalar)

@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.capsules import ball_functions
+from warp_kernels.collision.shapes.capsules import ball_functions
 from warp_kernels.types import warp_types
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: load and store the working state of a step, forward and in the backward pass.
 
 A captured step must not contain the addresses of the caller's arrays. These kernels read them from a small table of
-pointers (:mod:`warp_kernels.records`), and the step index from a cursor, so that one captured graph serves every
+pointers (:mod:`warp_kernels.rollout.records`), and the step index from a cursor, so that one captured graph serves every
 rollout and every step.
 
 A trajectory stores the state before every step whose index is a multiple of the interval, and the last one. The states
@@ -14,12 +14,12 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint_rows import RECORDING_HEADERS, trajectory_row_functions
 from warp_kernels.constraints.kinds import NO_KEY
 from warp_kernels.kinematics.low_words import low_word_functions
 from warp_kernels.kinematics.propagation import Links
-from warp_kernels.prescribed import prescribed_functions
-from warp_kernels.records import BETWEEN, SLOT
+from warp_kernels.rollout.checkpoint_rows import RECORDING_HEADERS, trajectory_row_functions
+from warp_kernels.rollout.prescribed import prescribed_functions
+from warp_kernels.rollout.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import kernel_module, warp_types
 

@@ -23,7 +23,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, SINGLE_STEPS, SUMS, TANGLE
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.island_division import division_functions
+from warp_kernels.solver.newton.islands.division import division_functions
 from warp_kernels.solver.newton.one_world import one_world_functions, work_struct
 from warp_kernels.solver.newton.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions

@@ -1,0 +1,1 @@
+"""Actuators, their states and transmissions, motors and muscles."""

@@ -1,0 +1,1 @@
+"""Adjoint of the solution of Newton's method."""

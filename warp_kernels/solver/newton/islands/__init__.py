@@ -1,0 +1,1 @@
+"""Newton's method on worlds of many trees, island by island."""
