@@ -1,7 +1,6 @@
 """VectorEnv: a batch of environments of one task, stepped together, with gradients through the steps."""
 
 import functools
-import importlib
 import math
 import warnings
 from collections.abc import Mapping
@@ -17,6 +16,8 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.envs import returned
 from sim.envs.checkpoint import restored, saved
 from sim.envs.readings import Readings, measured
+from sim.envs.reports import named_results, summed
+from sim.envs.spaces import action_box, observation_space
 from sim.envs.state import Episodes, NewEpisodes, TaskState, carried_on
 from sim.envs.task import Task, TensorOrNamed
 from sim.envs.view import View
@@ -184,21 +185,13 @@ class VectorEnv:
             raise ModelError(f"observation_space_of: dtype is a {type(dtype).__name__}; it must name one") from None
         if kind.kind != "f":
             raise ModelError(f"observation_space_of: dtype is {kind}; it must be one of real numbers")
-        spaces = _gymnasium_spaces("single_observation_space")
-        boxes = {
-            name: spaces.Box(0, 255, shape, np.uint8)
-            if name in self._images
-            else spaces.Box(-np.inf, np.inf, shape, kind)
-            for name, shape in self.observation_groups.items()
-        }
-        return spaces.Dict(boxes) if self._has_groups else boxes[returned.POLICY]
+        only = None if self._has_groups else returned.POLICY
+        return observation_space(self.observation_groups, self._images, kind, only)
 
     @functools.cached_property
     def single_action_space(self) -> "gymnasium.spaces.Box":
         """Gymnasium space of one environment's actions, likewise."""
-        dtype = np.dtype(self.task.dtype)
-        low, high = (bound.cpu().numpy().astype(dtype) for bound in (self.action_low, self.action_high))
-        return _gymnasium_spaces("single_action_space").Box(low, high, dtype=dtype)
+        return action_box(self.action_low, self.action_high, np.dtype(self.task.dtype))
 
     @property
     def state(self) -> TaskState:
@@ -380,7 +373,7 @@ class VectorEnv:
         truncated = (after.steps >= self.task.max_episode_length) & ~waiting
         ended, last = terminated | truncated, self._episodes
         returns = (last.returns + reward.detach()).masked_fill(waiting, 0.0)
-        sums = self._sums(terms, bad, waiting)
+        sums = summed(self.task, last.terms, terms, bad, waiting)
         if self.adjoint_clip < math.inf and after.q.requires_grad:
             after = after.clipped(self.adjoint_clip)
         self._state = returned.with_events(self.task, after)
@@ -394,31 +387,13 @@ class VectorEnv:
             "not_finite": not_finite,
             "episode_return": returns,
             "episode_length": after.steps.masked_fill(waiting, 0),
-            **self._named(reasons, not_finite, terminated, truncated),
+            **named_results(self.task, self._state, sums, reasons, not_finite, terminated, truncated),
         }
         if self.autoreset_mode == "same_step":
             seen = self._begin_where(ended, self._state, self._episodes, seen)
         elif self.autoreset_mode == "next_step":
             seen = self._begin_where(waiting, before, last, seen)
         return self._handed(seen), reward, terminated, truncated, info
-
-    def _named(
-        self,
-        reasons: Mapping[str, torch.Tensor],
-        not_finite: torch.Tensor,
-        terminated: torch.Tensor,
-        truncated: torch.Tensor,
-    ) -> dict[str, Any]:
-        """Return what a step reports by name: reward terms, failures by reason, and the log of episodes that ended."""
-        sums, logged = self._episodes.terms, self.task.logged
-        if not (sums or reasons or logged):
-            return {}
-        found: dict[str, Any] = {"reward_terms": dict(sums), "failures": reasons}
-        ended = terminated | truncated
-        if bool(ended.any()):
-            ends = {**reasons, "time": truncated & ~terminated, "not_finite": not_finite}
-            found["log"] = _log(sums, ends, {name: self.state.data[name] for name in logged}, ended)
-        return found
 
     def _begin_where(
         self, mask: torch.Tensor, state: TaskState, episodes: Episodes, seen: dict[str, torch.Tensor]
@@ -469,21 +444,6 @@ class VectorEnv:
         if not model.breaks or "broken" in state.carried:
             return state.carried
         return {**state.carried, "broken": state.q.new_zeros(self.num_envs, len(model.switch_names))}
-
-    def _sums(
-        self, terms: Mapping[str, torch.Tensor], bad: torch.Tensor, waiting: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
-        """Return the sum of each term of the reward over the episodes so far."""
-        sums = self._episodes.terms
-        if sums and terms.keys() != sums.keys():
-            said = returned.said_of(self.task, "reward")
-            raise ModelError(
-                f"{said} has the terms {sorted(terms)}, before {sorted(sums)}; always return the same ones"
-            )
-        return {
-            name: (sums.get(name, 0.0) + value.detach().masked_fill(bad, 0.0)).masked_fill(waiting, 0.0)
-            for name, value in terms.items()
-        }
 
     def _observe(self) -> dict[str, torch.Tensor]:
         """Return the groups of observations of the present state."""
@@ -549,23 +509,3 @@ class VectorEnv:
         if action.device != self.device:
             raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
         return action.to(self.dtype)
-
-
-def _log(
-    terms: Mapping[str, torch.Tensor],
-    ends: Mapping[str, torch.Tensor],
-    data: Mapping[str, torch.Tensor],
-    ended: torch.Tensor,
-) -> dict[str, torch.Tensor]:
-    """Return means of reward terms and data over the episodes that ended, and the number of ends by reason."""
-    found = {f"reward/{name}": value[ended].mean() for name, value in terms.items()}
-    found |= {f"end/{name}": mask.sum() for name, mask in ends.items()}
-    return found | {f"data/{name}": value.detach()[ended].double().mean() for name, value in data.items()}
-
-
-def _gymnasium_spaces(asked: str) -> Any:
-    """Return gymnasium's module of spaces."""
-    try:
-        return importlib.import_module("gymnasium.spaces")
-    except ModuleNotFoundError:
-        raise ModelError(f"{asked} is a space of the package gymnasium: pip install 'backswing[rl]'") from None

@@ -5,8 +5,9 @@ import warp as wp
 
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.model import Model
+from sim.render.fit import fit_worlds_camera, visible_points
 from sim.render.frames import grid_offsets
-from sim.render.view import Camera, Marker, fit_worlds_camera, visible_points
+from sim.render.view import Camera, Marker
 from warp_kernels.types import REVOLUTE
 
 POSTURES = 24  # random ones, to estimate a model's extent

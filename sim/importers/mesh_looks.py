@@ -10,7 +10,7 @@ import numpy as np
 from sim.importers.pictures import MOST_BYTES, Budget, NoPictureError, check_picture, has_alpha, texture_of
 from sim.model.looks.lights import MountedLight
 from sim.model.looks.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
-from sim.render.view import screen_of
+from sim.render.colors import screen_of
 
 Colour = tuple[float, float, float, float]
 WHITE: Colour = (1.0, 1.0, 1.0, 1.0)

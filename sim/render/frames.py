@@ -10,8 +10,10 @@ from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import MOST_ITEMS, is_whole, number, require_type
 from sim.model.model import Model
-from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
-from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed, outlines
+from sim.render.fit import fit_worlds_camera, outlines
+from sim.render.occlusion import AmbientOcclusion
+from sim.render.renderer import Renderer, draw_together
+from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, listed
 
 AT_A_TIME = 4  # maximum number of frames that a CPU draws at a time
 TOGETHER = 12  # number of frames drawn before the first of them is returned

@@ -11,8 +11,8 @@ from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.looks.lights import Light, MountedLight
 from sim.model.model import Model
+from sim.render.fit import visible_points
 from sim.render.mounted import mounted_pose
-from sim.render.view import visible_points
 
 SUN = np.array([-0.45, -0.55, 1.0])
 ZENITH, HORIZON, BOUNCE = np.array([0.22, 0.42, 0.72]), np.array([0.74, 0.82, 0.90]), np.array([0.20, 0.19, 0.18])

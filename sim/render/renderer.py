@@ -21,7 +21,9 @@ from sim.model.checks import as_numbers, is_positive, is_whole, require_type
 from sim.model.looks.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
+from sim.render.colors import linear_light
 from sim.render.lights import LightSet
+from sim.render.occlusion import AmbientOcclusion, sky_directions
 from sim.render.rows import record_rows, run_rows
 from sim.render.tendons import COLOR as TENDON_COLOR
 from sim.render.tendons import num_tendon_pieces, tendon_pieces, tubes
@@ -35,7 +37,6 @@ from sim.render.view import (
     check_size,
     instance_poses,
     length_unit,
-    linear_light,
     listed,
     visible_planes,
     visible_solids,
@@ -49,38 +50,6 @@ FINE, COARSE = 64, 32  # numbers of sides of their circles
 LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer are slower on a CPU
 
 MOST_SAMPLES = 1024  # rays in each pixel
-
-
-@dataclass(frozen=True)
-class AmbientOcclusion:
-    """Options of ambient occlusion, the share of the sky's light at a surface (Zhukov, Iones and Kronin 1998).
-
-    The ray directions are the same at every pixel and in every frame, which prevents flicker.
-
-    Attributes:
-        rays: number of rays from the surface at every pixel; too few show banding.
-        reach: distance up to which an object blocks light [m].
-
-    Raises:
-        ModelError: for numbers that are not positive.
-
-    Example:
-        >>> import sim
-        >>> from sim.render import AmbientOcclusion, render_frames
-        >>> model = sim.load("scenes/robots/manipulator.urdf")
-        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
-        >>> render_frames(model, poses, width=64, height=48, device="cpu", occlusion=AmbientOcclusion(rays=16)).shape
-        (1, 48, 64, 3)
-    """
-
-    rays: int = 64
-    reach: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not (is_whole(self.rays, 1) and is_positive(self.reach)):
-            raise ModelError(
-                f"ambient occlusion with {self.rays!r} rays and reach {self.reach!r} m: both must be positive"
-            )
 
 
 @dataclass(frozen=True)
@@ -198,7 +167,9 @@ class Renderer:
             self.smooth = wp.zeros((height, width), dtype=wp.vec3)
             self.shown = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
-            self.directions: wp.array = wp.array(_directions(0 if occlusion is None else occlusion.rays), dtype=wp.vec3)
+            self.directions: wp.array = wp.array(
+                sky_directions(0 if occlusion is None else occlusion.rays), dtype=wp.vec3
+            )
         self.meshes: dict[str, wp.Mesh] = {}
         self.camera = camera
 
@@ -519,12 +490,3 @@ def _sample_pattern(side: int) -> np.ndarray:
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     distance = np.linalg.norm(points - 0.5, axis=1)
     return points[np.argsort(-distance, kind="stable")][: np.count_nonzero(distance)]
-
-
-def _directions(count: int) -> np.ndarray:
-    """Return unit vectors about z with cosine-weighted density [count, 3], from a spiral on the unit disk."""
-    number = np.arange(count)
-    radius = np.sqrt((number + 0.5) / max(count, 1))
-    angle = number * np.pi * (3.0 - np.sqrt(5.0))
-    across = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return np.concatenate([across, np.sqrt(1.0 - radius[:, None] ** 2)], axis=1).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.model.looks.looks import Material, Texture
-from sim.render.view import linear_light
+from sim.render.colors import linear_light
 
 LINEAR = linear_light(np.arange(256) / 255.0).astype(np.float32)
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
 
 from sim.arrays.critical_sections import serialized
 from sim.arrays.graphs import require_no_capture
-from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copied
+from sim.arrays.host_memory import AnyArray, as_warp, copied
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, counted, is_whole, names_in, require_flags
 from sim.model.model import Model
@@ -21,48 +21,9 @@ from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.motion_figure import figure_of_joints, table_of_joints
 from sim.simulation.options import ContactMethod
 from sim.simulation.parameters import SimulatorParameters
+from sim.simulation.recorded import INPUTS, RECORDED, Recorded
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.rollout.records import Records
-
-# Arrays of a trajectory that have the same name as a record.
-RECORDED = (
-    "q",
-    "qd",
-    "tau",
-    "control",
-    "bad_state",
-    "contact_force",
-    "act",
-    "stages",
-    "solved",
-    "kinematic_qd",
-    "active",
-    "q_low",
-    "broken",
-)
-# Those that the caller gives.
-INPUTS = ("tau", "control", "kinematic_qd", "active")
-
-
-Rows = TypeVar("Rows")
-
-
-class _Recorded(Generic[Rows]):
-    """Array of a trajectory, which becomes a Warp array when it is first read: that takes longer than a step."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, trajectory: "Trajectory | None", owner: type) -> Rows:
-        if trajectory is None:
-            return cast(Rows, self)  # of the class, as tools for documentation read it
-        rows = trajectory._rows[self._name]
-        if isinstance(rows, HostArray):
-            rows = trajectory._rows[self._name] = rows.warp()
-        return cast(Rows, rows)
-
-    def __set__(self, trajectory: "Trajectory", rows: AnyArray | None) -> None:
-        trajectory._rows[self._name] = rows
 
 
 class SimulatorLike(Protocol):
@@ -153,19 +114,19 @@ class Trajectory:
         (10, (11, 1, 7), (1, 7))
     """
 
-    q = _Recorded[wp.array]()
-    qd = _Recorded[wp.array]()
-    tau = _Recorded[wp.array | None]()
-    control = _Recorded[wp.array | None]()
-    bad_state = _Recorded[wp.array | None]()
-    contact_force = _Recorded[wp.array | None]()
-    act = _Recorded[wp.array | None]()
-    stages = _Recorded[wp.array | None]()
-    solved = _Recorded[wp.array | None]()
-    kinematic_qd = _Recorded[wp.array | None]()
-    active = _Recorded[wp.array | None]()
-    q_low = _Recorded[wp.array | None]()
-    broken = _Recorded[wp.array | None]()
+    q = Recorded[wp.array]()
+    qd = Recorded[wp.array]()
+    tau = Recorded[wp.array | None]()
+    control = Recorded[wp.array | None]()
+    bad_state = Recorded[wp.array | None]()
+    contact_force = Recorded[wp.array | None]()
+    act = Recorded[wp.array | None]()
+    stages = Recorded[wp.array | None]()
+    solved = Recorded[wp.array | None]()
+    kinematic_qd = Recorded[wp.array | None]()
+    active = Recorded[wp.array | None]()
+    q_low = Recorded[wp.array | None]()
+    broken = Recorded[wp.array | None]()
 
     def __init__(
         self,

@@ -6,8 +6,8 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 from sim.model.looks.looks import DEFAULT_MATERIAL, Material, Texture
+from sim.render.colors import linear_light
 from sim.render.texture_files import TextureFiles
-from sim.render.view import linear_light
 
 Color = tuple[float, float, float, float]
 COORDINATES = "st"  # name of texture coordinates

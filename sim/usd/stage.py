@@ -10,9 +10,10 @@ from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdPhysics
 from sim.errors import ModelError, USDWarning
 from sim.model.checks import require_type, some
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
+from sim.render.fit import Outermost, fit_camera
 from sim.render.tessellation import sphere
 from sim.render.texture_files import TextureFiles
-from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
+from sim.render.view import Camera, Marker, Trail, clipping_range, listed
 from sim.simulation.stepping.pair_friction import five_frictions
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.cameras import VIEW, add_cameras

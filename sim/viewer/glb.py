@@ -6,10 +6,10 @@ import struct
 import numpy as np
 
 from sim.model.looks.looks import Material, Texture
+from sim.render.colors import linear_light
 from sim.render.tessellation import Triangles
 from sim.render.texture_files import png_of
 from sim.render.textures import levels_of
-from sim.render.view import linear_light
 
 WIDEST = 2048  # of images for the browser [pixels]
 METALLIC = 0.5  # shown share of metallic: metals reflect surroundings, which the browser doesn't draw

@@ -9,7 +9,8 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.render import Camera, Marker, fit_camera
-from sim.render.view import fit_worlds_camera, length_unit, visible_planes, visible_solids
+from sim.render.fit import fit_worlds_camera
+from sim.render.view import length_unit, visible_planes, visible_solids
 from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.geometries import Shapes, TendonLines, add_plane, byte_color

@@ -18,8 +18,9 @@ from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.render import Camera, Marker, grid_offsets
+from sim.render.fit import fit_worlds_camera
 from sim.render.frames import fitting_spacing
-from sim.render.view import check_poses, clipping_range, fit_worlds_camera, listed
+from sim.render.view import check_poses, clipping_range, listed
 from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.trajectory import Trajectory

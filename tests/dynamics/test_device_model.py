@@ -6,7 +6,7 @@ import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
-from sim.arrays.device_model import packed_ancestors
+from sim.arrays.topology import packed_ancestors
 from sim.model.parameters import PARAMETERS
 from tests.dynamics.trees import build, zoo
 from tests.errors import raises_naming, refuses

@@ -11,7 +11,8 @@ from pxr import Usd, UsdGeom, UsdShade
 import sim
 from sim.exporters import write_mjcf, write_urdf
 from sim.model.geometries import Mesh
-from sim.render.view import linear_light, transform_points
+from sim.render.colors import linear_light
+from sim.render.view import transform_points
 from sim.usd import write_usd
 
 MATERIALS = {"gold": (0.1, 1.0), "rubber": (0.9, 0.0), "plain": (0.5, 0.0)}

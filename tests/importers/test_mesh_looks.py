@@ -16,7 +16,7 @@ from sim.importers.meshes import MeshLibrary
 from sim.importers.model_file import model_from_bytes, model_to_bytes
 from sim.importers.pictures import Budget, NoPictureError, texture_of
 from sim.model.looks.looks import DEFAULT_MATERIAL
-from sim.render.view import linear_light
+from sim.render.colors import linear_light
 from tests.importers.test_mjcf_sizes import png
 
 ONE = np.ones(3)

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sim
+from sim.render.colors import linear_light
 from sim.render.mounted import mounted_pose
-from sim.render.view import linear_light
 from tests.errors import refuses
 
 SDF = """<sdf version="1.10"><world name="w"><scene><ambient>0.2 0.3 0.4 1</ambient></scene>

@@ -11,7 +11,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, UsdUtils
 import sim
 from sim.importers.model_file import model_from_bytes, model_to_bytes
 from sim.importers.pictures import Budget
-from sim.render.view import linear_light
+from sim.render.colors import linear_light
 
 PIXELS = np.random.default_rng(5).integers(0, 255, (6, 4, 3), dtype=np.uint8)
 CORNERS = np.arange(24, dtype=float).reshape(12, 2) / 24.0

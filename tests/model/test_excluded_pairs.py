@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from sim.arrays.device_model import packed_ancestors
+from sim.arrays.topology import packed_ancestors
 from sim.model.topology import ExcludedPairs
 from tests.errors import raises_naming
 from tests.model.trees import random_tree

@@ -6,8 +6,8 @@ import pytest
 import sim
 from sim.model.geometries import Mesh
 from sim.render import Camera, Renderer, render_frames
+from sim.render.colors import linear_light
 from sim.render.lights import SUN
-from sim.render.view import linear_light
 from tests.errors import refuses
 
 NO_LINKS = np.zeros((1, 0, 7))

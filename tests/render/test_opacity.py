@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from sim.render import AmbientOcclusion, Camera, Renderer, fit_camera, render_frames
-from sim.render.view import linear_light
+from sim.render.colors import linear_light
 
 CAMERA = Camera((0.0, -4.0, 1.0), (0.0, 0.0, 1.0), fov=30.0)
 SIZE = (64, 64)

@@ -16,8 +16,9 @@ from sim.render import (
     render_frames,
     write_gif,
 )
+from sim.render.fit import fit_worlds_camera
 from sim.render.frames import fitting_spacing
-from sim.render.view import check_poses, fit_worlds_camera
+from sim.render.view import check_poses
 from sim.usd import write_usd
 from sim.viewer import Viewer
 

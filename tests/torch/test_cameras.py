@@ -12,8 +12,8 @@ import warp as wp
 import sim
 from sim.model.geometries import Mesh
 from sim.render import Renderer, view_of
+from sim.render.colors import linear_light
 from sim.render.lights import OVERHEAD, ZENITH
-from sim.render.view import linear_light
 from tests.errors import refuses
 from tests.rays.scenes import both, random_rays
 

@@ -7,8 +7,8 @@ import trimesh
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
+from sim.render.colors import linear_light
 from sim.render.tessellation import textured
-from sim.render.view import linear_light
 from sim.viewer import Viewer
 from sim.viewer.glb import METALLIC, WIDEST, glb_of
 

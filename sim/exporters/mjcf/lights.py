@@ -11,8 +11,8 @@ from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import FOLLOWS, Bodies
 from sim.importers.mjcf.lights import AMBIENT, HEADLIGHT, SPECULAR
 from sim.model.looks.lights import Light, MountedLight
+from sim.render.colors import screen_of
 from sim.render.lights import fitting_exposure
-from sim.render.view import screen_of
 
 TOO_BRIGHT = 0.25  # fitting exposure below which lights are written darker
 WIDEST = 90.0  # cone of a spotlight; points of light have 180 [degrees]

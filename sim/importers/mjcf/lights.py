@@ -12,7 +12,7 @@ from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.tree import Mount, mount_of
 from sim.model.looks.lights import Light, aimed
 from sim.model.poses import compose, inverse
-from sim.render.view import light_of
+from sim.render.colors import light_of
 
 SPECULAR = 0.3 / 0.7  # specular over diffuse light of a light that states neither
 HEADLIGHT, AMBIENT = "headlight", "ambient"

@@ -8,7 +8,7 @@ from sim.importers.xmltree import Element
 from sim.model.builder import WorldBuilder
 from sim.model.checks import free_name
 from sim.model.looks.lights import Light, aimed
-from sim.render.view import light_of
+from sim.render.colors import light_of
 
 AMBIENT = "ambient"
 WHITE, GREY = (1.0, 1.0, 1.0, 1.0), (0.4, 0.4, 0.4, 1.0)  # SDF's defaults of diffuse light and of ambient light

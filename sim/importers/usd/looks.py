@@ -107,7 +107,7 @@ def _rgba(linear: np.ndarray, opacity: float) -> Colour:
 
 
 def screen_colour(linear: np.ndarray) -> np.ndarray:
-    """Convert linear light to sRGB; the inverse of :func:`sim.render.view.linear_light`."""
+    """Convert linear light to sRGB; the inverse of :func:`sim.render.colors.linear_light`."""
     c = np.clip(linear, 0.0, 1.0)
     return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.critical_sections import sole_use
-from sim.arrays.device_model import last_slides, low_words
+from sim.arrays.topology import last_slides, low_words
 from sim.simulation.batches import Batches
 from sim.simulation.engine.parameter_checks import warn_of_damped_tendons
 from sim.simulation.engine.parameters import Parameters, Value
