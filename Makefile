@@ -20,8 +20,9 @@ HEADERS := $(shell find warp_kernels -name "*.h")
 # Folders of tests that launch kernels.
 REHEARSED := $(addprefix tests/,actuators collision contact distances dynamics envs physics rays render simulation torch)
 # Tests of the C++ headers, and of most kernels of a step.
-SANITIZED := tests/kernels/test_lane_arithmetic.py tests/kernels/test_teams.py tests/dynamics/test_lane_groups.py \
-	tests/contact/newton/test_islands.py tests/contact/mujoco/test_against_mujoco.py tests/collision/test_manifolds.py
+SANITIZED := tests/kernels/test_sanitizer.py tests/kernels/test_lane_arithmetic.py tests/kernels/test_teams.py \
+	tests/dynamics/test_lane_groups.py tests/contact/newton/test_islands.py tests/contact/mujoco/test_against_mujoco.py \
+	tests/collision/test_manifolds.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
@@ -75,11 +76,12 @@ lowest:
 rehearse: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quick --rehearse --numprocesses $(WORKERS) --dist worksteal $(REHEARSED) $(ARGS)
 
-# Kernels of CPUs with clang's sanitizers: see tests/sanitizer.py. Warp's LLVM and Python never free some memory.
+# Kernels of CPUs with clang's sanitizers: see tests/sanitizer.py. Warp's LLVM and Python never free some memory. With
+# malloc for small objects of Python, too, their ends are watched.
 sanitize: $(VENV)/.installed-test
-	LD_PRELOAD=$$($(BIN)/python -m tests.sanitizer) OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1 \
-		ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:new_delete_type_mismatch=0 \
-		$(BIN)/python -m pytest --quick --sanitize -p no:cacheprovider $(or $(ARGS),$(SANITIZED))
+	LD_PRELOAD=$$($(BIN)/python -m tests.sanitizer) OMP_NUM_THREADS=1 PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1 \
+		ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:new_delete_type_mismatch=0:allow_addr2line=1:external_symbolizer_path=$$(command -v addr2line) \
+		$(BIN)/python -m pytest --quick --sanitize --capture=sys -p no:cacheprovider $(or $(ARGS),$(SANITIZED))
 
 # Goes on where the last call stopped.
 gpu: $(VENV)/.installed-test

@@ -6,13 +6,17 @@
 Warp compiles the kernels of a CPU with its own clang, which has no sanitizers. Here another clang makes a shared
 library of the same C++ source, with the headers of ``warp_kernels/cpu`` in it. AddressSanitizer finds reads and writes
 outside of arrays, since Warp's arrays are allocated by ``malloc``, and of the stack; UndefinedBehaviorSanitizer finds
-overflow of integers, wrong shifts, misaligned pointers and the like. The process ends at the first finding.
+overflow of integers, wrong shifts, misaligned pointers and the like. An index that is beyond a row, but within its
+array, isn't found; ``--check-indices`` finds that in what Warp generates. The process ends at the first finding, whose
+report would be lost if pytest captured the file of standard error. ``tests/kernels/test_sanitizer.py`` makes one fault
+of each kind.
 
 Warp reaches the functions of a library by their addresses, as those of its own object files. What is compiled has a
-cache of its own.
+cache of its own for each compiler and its flags.
 """
 
 import ctypes
+import hashlib
 import os
 import shutil
 import subprocess
@@ -23,10 +27,15 @@ import pytest
 import warp as wp
 from warp._src import build, context  # Warp has no public names for these
 
-CACHE = "out/sanitize"
+from sim.arrays.launch import clear
+from sim.simulation.stepping import runge_kutta
+from sim.simulation.stepping.stages import stages
+
+CACHES = "out/sanitize"
+# Not the types of functions: a replay calls all kernels as functions of pointers to their structs of arguments.
 FLAGS = (
     "-std=c++17", "-O1", "-DNDEBUG", "-gline-tables-only", "-w", "-shared", "-fPIC", "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all", "-shared-libsan", "-fno-omit-frame-pointer",
+    "-fno-sanitize=function", "-fno-sanitize-recover=all", "-shared-libsan", "-fno-omit-frame-pointer",
 )  # fmt: skip
 # Functions of the C library that Warp gives its own object files.
 SUPPORT = """#include <cmath>
@@ -46,7 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--sanitize"):
         if "libclang_rt.asan" not in os.environ.get("LD_PRELOAD", ""):
             raise pytest.UsageError("--sanitize needs AddressSanitizer's runtime in LD_PRELOAD; run make sanitize")
-        install(compiler(), Path(CACHE).absolute())
+        if config.option.capture == "fd":
+            raise pytest.UsageError("--sanitize needs --capture=sys: a report is lost with the file of standard error")
+        install(compiler())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests of the sanitizers where there are none."""
+    return True if collection_path.name == "test_sanitizer.py" and not config.getoption("--sanitize") else None
 
 
 def compiler() -> str:
@@ -92,8 +108,10 @@ class Libraries:
         """Keep a module: a graph may still call it."""
 
 
-def install(clang: str, cache: Path) -> None:
-    """Let Warp compile CPU modules by this compiler, into this folder."""
+def install(clang: str) -> None:
+    """Let Warp compile CPU modules by this compiler, and give each gradient its own memory."""
+    version = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
+    cache = Path(CACHES).absolute() / hashlib.sha256("\n".join([version, SUPPORT, *FLAGS]).encode()).hexdigest()[:16]
     wp.config.kernel_cache_dir = str(cache)
     wp.init()
     context.runtime.llvm = Libraries(context.runtime.llvm)
@@ -111,6 +129,23 @@ def install(clang: str, cache: Path) -> None:
 
     build.build_cpu = build_cpu
     assert context.warp._src.build.build_cpu is build_cpu
+    for module in (stages, runge_kutta):
+        module.shared_gradients = separate_gradients
+        module.clear = clear_each
+
+
+def separate_gradients(arrays: list[wp.array], device: Any) -> list[wp.array]:
+    """Give each array with rows a gradient, as ``shared_gradients``, but with a red zone behind each of them."""
+    arrays = [array for array in arrays if array.size]
+    for array in arrays:
+        array.grad = wp.zeros(array.shape, dtype=array.dtype, device=device)
+    return [array.grad for array in arrays]
+
+
+def clear_each(memory: list[wp.array] | wp.array) -> None:
+    """Set an array or several to zero."""
+    for array in memory if isinstance(memory, list) else [memory]:
+        clear(array)
 
 
 if __name__ == "__main__":
