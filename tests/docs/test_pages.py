@@ -415,3 +415,12 @@ def test_a_walking_robot_with_all_managers(monkeypatch) -> None:
     assert 0.0 < level.max() <= 2.0
     assert air.max() > 0.0
     assert set(env.state.data["delay"].tolist()) == {0, 1, 2}
+
+
+def test_the_layout_of_the_readme_names_all_folders() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    layout = re.search(r"## Layout.*?```\n(.*?)```", text, re.DOTALL)[1]
+    parts = re.split(r"^(\w+)/ .*\n", layout, flags=re.MULTILINE)
+    for top, inner in zip(parts[1::2], parts[2::2], strict=True):
+        folders = {path.parent.name for path in (ROOT / top).glob("*/__init__.py")}
+        assert not inner or set(re.findall(r"^  (\w+)/", inner, re.MULTILINE)) == folders, top
