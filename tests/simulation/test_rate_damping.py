@@ -12,6 +12,7 @@ from sim.dynamics.kinematics import tendon_lengths
 from sim.model.shapes.inertia import box_mobilities
 from tests.importers.mjcf_zoo import load_quietly
 from tests.mujoco_states import data_at
+from tests.simulation.test_linearisation import check_linearisation
 from tests.simulation.test_step_lanes import BETWEEN
 from warp_kernels.types import LANES
 
@@ -116,10 +117,61 @@ def driven_frame(reference: str | None = None) -> sim.Model:
     return builder.finalize("float64")
 
 
+def forked(load: str = "") -> sim.ModelBuilder:
+    """Two arms on a base that turns, and perhaps a load with a joint of its own."""
+    builder = sim.ModelBuilder()
+    builder.add_link("base", mass=0.8, com=(0.05, 0.02, -0.03), inertia=INERTIA)
+    builder.add_joint("to base", "spherical", child="base")
+    for side in (1, -1):
+        for number, (joint, parent) in enumerate((("revolute", "base"), ("spherical", f"arm {side} 0"))):
+            name = f"arm {side} {number}"
+            builder.add_link(name, mass=0.5, com=(0.1, 0.03 * side, -0.03), inertia=INERTIA)
+            axis = {"axis": (0.1 * side, 1, 0.3)} if joint == "revolute" else {}
+            builder.add_joint(
+                f"to {name}", joint, parent=parent, child=name, position=(0.2, 0.15 * side * (1 - number), 0), **axis
+            )
+    if load:
+        builder.add_link("load", mass=0.7, com=(0.02, 0.0, 0.01), inertia=INERTIA)
+        builder.add_joint("to load", load, child="load", position=(0.3, 0.1, -0.6))
+    return builder
+
+
+def cord_between(other: str, joint: str = "", share: float = 1.0) -> sim.Model:
+    """A damped cord between the ends of two branches, or of an arm and another tree."""
+    builder = forked(joint)
+    path = [("arm 1 1", (0.1, 0, 0.1)), (other, (0.1, 0.05, 0.0))]
+    builder.add_spatial_tendon("cord", path, spring=sim.Spring(damping=(8.0 * share, 2.0 * share, share)))
+    return builder.finalize("float64")
+
+
+def driven_gear() -> sim.Model:
+    """A servo that moves two arms at once, as that of a gripper does."""
+    builder = forked()
+    builder.add_fixed_tendon("gear", {"to arm 1 0": 1.0, "to arm -1 0": -0.7})
+    builder.add_actuator(tendon="gear", kind="position", gains=sim.Gains(4.0, 0.8), gear=0.7, name="servo")
+    return builder.finalize("float64")
+
+
+def frame_by_other_arm() -> sim.Model:
+    builder = forked()
+    builder.add_frame("site", "arm 1 1", position=(0.2, 0.1, 0.0))
+    builder.add_frame("ref", "arm -1 0", position=(0.0, 0.1, 0.0))
+    builder.add_actuator(
+        frame="site", kind="velocity", gains=sim.Gains(kd=5.0), name="gain", force_axis=(0.2, 0.0, 1.0),
+        torque_axis=(0.0, 0.05, 0.1), reference="ref",
+    )  # fmt: skip
+    return builder.finalize("float64")
+
+
+CORD = ("tendon_damping", "tendon_damping_polynomial", "tendon_point")
 CASES: dict[str, tuple[Callable[[], sim.Model], tuple[str, ...]]] = {
     "swimmer": (swimmer, MEDIUM), "falling body": (falling_body, MEDIUM), "legs": (branched, MEDIUM),
     "slides": (slides, MEDIUM),
-    "cord": (damped_cord, ("tendon_damping", "tendon_damping_polynomial", "tendon_point")),
+    "cord": (damped_cord, CORD), "cord between branches": (lambda: cord_between("arm -1 1"), CORD),
+    "cord between trees": (lambda: cord_between("load", "spherical"), CORD),
+    "cord with a free body": (lambda: cord_between("load", "free", 0.1), CORD),
+    "gear of two arms": (driven_gear, GAINS),
+    "frame by another arm": (frame_by_other_arm, (*GAINS[1:], "actuator_force_axis")),
     "servo on a cord": (driven_cord, GAINS), "frame": (driven_frame, GAINS[1:]),
     "frame by another": (lambda: driven_frame("ref"), (*GAINS[1:], "actuator_force_axis")),
 }  # fmt: skip
@@ -202,10 +254,30 @@ XML = """<mujoco><option timestep="{dt}" density="60" viscosity="0.4" wind="0.3 
 <actuator><velocity site="b" gear="1 0 0.3 0 0.1 0" kv="0.3"/><velocity tendon="gear" kv="0.02"/></actuator></mujoco>"""
 
 
-def test_beside_runge_kutta_of_mujoco(tmp_path: Path):
-    """With hydrodynamic drag, a damped cord and velocity gains on a tendon and on a site."""
+# Two arms on a base, and a ball: a cord from one to the other, one to the ball, a gear, and a site relative to another.
+FORK = """<mujoco><option timestep="{dt}" integrator="RK4"><flag contact="disable"/></option>
+<worldbody><body pos="0 0 1"><joint type="ball"/><geom type="box" size="0.1 0.05 0.02" mass="0.8"/>
+  <body pos="0.1 0.1 0.05"><joint name="h" axis="1 0.1 0"/><site name="a" pos="0.1 0.05 0.1"/>
+    <geom type="box" size="0.03 0.06 0.02" pos="0.05 0 0" quat="0.8 0.2 0 0.1" mass="0.3"/></body>
+  <body pos="0.1 -0.1 0"><joint name="j" axis="0 1 0.2"/><site name="b" pos="0.15 0.05 0" quat="0.9 0.2 0.1 0"/>
+    <geom type="box" size="0.1 0.02 0.03" pos="0.1 0 0.05" quat="0.9 0.1 0 0.3" mass="0.3"/></body></body>
+  <body pos="0.3 0 0.6"><freejoint/><site name="c" pos="0.02 0 0.1"/>
+    <geom type="box" size="0.1 0.08 0.12" quat="0.9 0.1 0 0.3" mass="1"/></body>
+</worldbody>
+<tendon><spatial name="cord" damping="0.5" stiffness="20" springlength="0.1"><site site="a"/><site site="b"/></spatial>
+  <spatial name="rope" damping="0.3" stiffness="10" springlength="0.1"><site site="a"/><site site="c"/></spatial>
+  <fixed name="gear"><joint joint="h" coef="1"/><joint joint="j" coef="-0.5"/></fixed></tendon>
+<actuator><general site="b" refsite="a" gear="1 0 0.3 0 0.1 0" biastype="affine" biasprm="0 -1 -0.3"/>
+  <velocity tendon="gear" kv="0.02"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("xml", [XML, FORK], ids=["chain", "fork"])
+def test_beside_runge_kutta_of_mujoco(xml, tmp_path: Path):
+    """With hydrodynamic drag, damped cords and velocity gains on a tendon and on a site, within a chain and between
+    branches and trees.
+    """
     file = tmp_path / "all.xml"
-    file.write_text(XML.format(dt=2e-4))
+    file.write_text(xml.format(dt=2e-4))
     model, peer = load_quietly(file), mujoco.MjModel.from_xml_path(str(file))
     rng = np.random.default_rng(0)
     q, qd = model.q0.copy(), rng.normal(size=model.nv)
@@ -225,17 +297,19 @@ def test_beside_runge_kutta_of_mujoco(tmp_path: Path):
     assert errors[-1] < 1e-4
 
 
-def test_a_cord_with_a_stiff_damper_keeps_its_length():
+@pytest.mark.parametrize("between", ["links of a chain", "branches"])
+def test_a_cord_with_a_stiff_damper_keeps_its_length(between):
     """Its force is evaluated at the end of the step: no oscillation, however stiff."""
-    builder = arm()
-    builder.add_spatial_tendon("cord", PATH, spring=sim.Spring(damping=1e6))
+    builder = arm() if between == "links of a chain" else forked()
+    path = PATH if between == "links of a chain" else [("arm 1 1", (0.1, 0, 0.1)), ("arm -1 1", (0.1, 0.05, 0.0))]
+    builder.add_spatial_tendon("cord", path, spring=sim.Spring(damping=1e6))
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1 / 240, **MIDPOINT)
     q, qd = start(model)
     trajectory = simulator.rollout(simulator.state(q, qd), steps=200)
-    lengths = [tendon_lengths(model, q)[0] for q in trajectory.q.numpy()[2:, 0]]
-    # Points that move by v across the cord lengthen it by (h v)^2 / 2L in a step: 5 m/s, 1 m.
-    assert np.abs(np.diff(lengths)).max() < 2e-4
+    lengths = np.array([tendon_lengths(model, q)[0] for q in trajectory.q.numpy()[2:, 0]])
+    # Points that move by v across the cord lengthen it by (h v)^2 / 2L in a step: 5 m/s.
+    assert np.abs(np.diff(lengths) * lengths[1:]).max() < 2e-4
 
 
 @pytest.mark.parametrize("stiff", [0.1, 1.0, 1e4])
@@ -276,3 +350,67 @@ def test_a_grip_presses_with_its_force():
     simulator = sim.Simulator(model, 1 / 240, device="cpu", integrator="midpoint", contact_sensors=["stop"])
     trajectory = simulator.rollout(simulator.initial_state(), control=np.full((50, 1), 8.0), steps=50)
     np.testing.assert_allclose(trajectory.contact_force.numpy()[-1, 0, 0, 0], 4.0, rtol=1e-6)
+
+
+def sleds(stiff: float, pairs: int = 1) -> sim.Model:
+    """Pairs of sleds on one line with a damper between them, for which y = h d (1 / m + 1 / m') at 1/240 s."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for pair in range(pairs):
+        for number, mass in enumerate((0.5, 2.0)):
+            name = f"sled {pair} {number}"
+            builder.add_link(name, mass=mass, inertia=INERTIA)
+            builder.add_joint(f"to {name}", "prismatic", child=name, axis=(1, 0, 0))
+        damping = stiff * 240.0 / (1 / 0.5 + 1 / 2.0)
+        names = {f"to sled {pair} {number}": sign for number, sign in ((0, -1.0), (1, 1.0))}
+        builder.add_fixed_tendon(f"damper {pair}", names, spring=sim.Spring(damping=damping))
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize("contact", [FREE_MOTION, sim.PgsContact(max_contacts=0)], ids=["newton", "pgs"])
+@pytest.mark.parametrize("stiff", [1e-6, 0.1, 1.0, 1e4])
+def test_a_damper_slows_two_sleds_as_in_closed_form(stiff, contact):
+    """As a ball in a viscous medium; their momentum stays."""
+    simulator = sim.Simulator(sleds(stiff), 1 / 240, device="cpu", integrator="midpoint", contact=contact)
+    found = simulator.rollout(simulator.state(np.zeros(2), [1.0, -0.3]), steps=1).qd.numpy()[-1, 0]
+    rate = -1.3 * 2.0 / (2.0 + 2.0 * stiff + stiff**2)
+    np.testing.assert_allclose(found[1] - found[0], rate, rtol=0.0, atol=1e-9 if stiff > 1.0 else 1e-12)
+    np.testing.assert_allclose(0.5 * found[0] + 2.0 * found[1], 0.5 - 0.6, rtol=0.0, atol=1e-12)
+    assert not any(force.any() for force in simulator.constraint_force.values())
+
+
+def test_dampers_between_many_trees():
+    """In a world that is divided into islands each pair of sleds moves as alone."""
+    pairs, found = 33, []
+    for count in (pairs, 1):
+        model = sleds(0.5, count)
+        simulator = sim.Simulator(model, 1 / 240, **MIDPOINT)
+        trajectory = simulator.rollout(simulator.state(model.q0, np.tile([1.0, -0.3], count)), steps=3)
+        bars = trajectory.backward(np.ones((1, model.nq)), np.ones((1, model.nv)), parameters=["tendon_damping"])
+        found.append([trajectory.qd.numpy()[-1, 0], bars.qd.numpy()[0], bars.parameters["tendon_damping"]])
+    for many, single in zip(*found, strict=True):
+        np.testing.assert_allclose(many, np.tile(single, pairs), rtol=0.0, atol=1e-12)
+
+
+def test_fingers_press_with_the_force_of_their_gear():
+    """A damped tendon pulls two doors onto their stops: at rest the damper takes nothing of the force."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for name in ("left", "right"):
+        builder.add_link(name, mass=1.0, com=(0.2, 0.0, 0.0), inertia=INERTIA)
+        builder.add_joint(f"{name} hinge", "revolute", child=name, axis=(0, 0, 1), limits=sim.Limits(upper=0.0))
+        builder.add_sensor(name, "joint_limit_force", f"{name} hinge")
+    builder.add_fixed_tendon("gear", {"left hinge": 0.5, "right hinge": 0.25}, spring=sim.Spring(damping=100.0))
+    builder.add_actuator(tendon="gear", name="pull")
+    sensors = ["left", "right"]
+    simulator = sim.Simulator(
+        builder.finalize("float64"), 1 / 240, device="cpu", integrator="midpoint", contact_sensors=sensors
+    )
+    trajectory = simulator.rollout(simulator.initial_state(), control=np.full((50, 1), 8.0), steps=50)
+    np.testing.assert_allclose(trajectory.contact_force.numpy()[-1, 0, :, 0], [4.0, 2.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["cord between trees", "gear of two arms", "frame by another arm"])
+def test_linearisation(case):
+    """Beside central differences."""
+    model = CASES[case][0]()
+    simulator = sim.Simulator(model, 0.004, **MIDPOINT)
+    check_linearisation(simulator, simulator.state(*start(model)), np.linspace(-1.0, 1.0, model.nv))

@@ -79,7 +79,7 @@ TENDON_LIMIT = _add(Family.TENDON, Bound.ONE_SIDED, varying_row=True)
 FRICTION_LOSS = _add(Family.JOINT, Bound.INTERVAL)
 # A servo or a motor with a force limit.
 ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_compliance=True)
-# Dry friction of a tendon, or its length coupled to another's.
+# Dry friction of a tendon, or its length coupled to another's; or damping, which alone has a compliance: all of R.
 TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True)
 COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True)
 POINT = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3)

@@ -79,6 +79,8 @@ def _tendon_forces(step: Step) -> dict[str, dict[str, np.ndarray]]:
     rows, tendons = step.tendons.tendon_rows, step.model.tendons
     kind, tendon, coupling = (getattr(rows, name).numpy() for name in ("kind", "tendon", "coupling"))
     world, _, item, impulse = _listed(step, TENDON_LIMIT, TENDON)
+    named = item < len(kind)  # the rest are dampers
+    world, item, impulse = world[named], item[named], impulse[named]
     along = np.where(kind[item] == UPPER, -1.0, 1.0) * impulse[:, 0]
 
     def by_name(names: tuple[str, ...], owner: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:

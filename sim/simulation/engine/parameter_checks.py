@@ -18,7 +18,7 @@ from sim.simulation.engine.settings import Settings
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
 from sim.simulation.stepping.mujoco_law import InverseWeights
-from sim.simulation.stepping.tendon_layout import damped_tendons
+from sim.simulation.stepping.tendon_layout import MOST_PATHS, tendon_ends
 from warp_kernels.types import PRESCRIBED_INERTIA, SPHERICAL
 
 # Pairs of parameters of which the first must not exceed the second.
@@ -256,7 +256,7 @@ def warn_of_damped_tendons(settings: Settings, parameters: Mapping[str, np.ndarr
     model, dt = settings.model, settings.dt
     damping = _damping(model, parameters)
     if settings.integrator == "midpoint":
-        damping[damped_tendons(model)[:, 0]] = 0.0
+        damping[[len(ends) in (1, MOST_PATHS) for ends in tendon_ends(model)]] = 0.0
     if not damping.any():
         return
     weights = InverseWeights(replace(model, dtype="float64"))

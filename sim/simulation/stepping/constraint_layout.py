@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
-from sim.simulation.stepping.tendon_layout import heavy_tendons, tendon_rows
+from sim.simulation.stepping.tendon_layout import damper_rows, heavy_tendons, tendon_rows
 from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
@@ -17,6 +17,7 @@ DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "rotation_limit", "contact_stiffness",
     "restitution", "torsional_friction", "rolling_friction", *RESISTANCE_OF_PAIRS, "actuator_force_limit",
     "tendon_lower_limit", "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
+    "tendon_damping", "tendon_damping_polynomial",
 )  # fmt: skip
 # Limits of spherical joints, in the order of :mod:`warp_kernels.constraints.limits`.
 CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
@@ -32,6 +33,8 @@ class ConstraintLayout:
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, of which those that switch may be off.
         tendons: tendon constraints, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
+        dampers: rows of dampers on two paths in the midpoint step, see
+            :func:`sim.simulation.stepping.tendon_layout.damper_rows` [n, 4].
         heavy: tendons with armature, see :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
         limited_actuators: number of actuators that may exceed their force limit.
         compliant: whether a geometry that collides is compliant.
@@ -44,23 +47,30 @@ class ConstraintLayout:
     friction: np.ndarray
     equalities: int
     tendons: np.ndarray
+    dampers: np.ndarray
     heavy: np.ndarray
     limited_actuators: int
     compliant: bool
     resisting: int
     bouncing: bool
 
-    def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
-        """Return the constraint capacity per world. MuJoCo's law has separate constraints for spinning and rolling."""
+    def max_constraints(self, max_contacts: int, by_mujoco: bool = False, damps: bool = False) -> int:
+        """Return the constraint capacity per world.
+
+        Args:
+            max_contacts: capacity for contacts.
+            by_mujoco: whether the law is MuJoCo's, which has separate constraints for spinning and rolling.
+            damps: whether dampers on two paths are constraints, as in the midpoint step.
+        """
         contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
-        return contacts + joints + self.equalities + len(self.tendons)
+        return contacts + joints + self.equalities + len(self.tendons) + damps * len(self.dampers)
 
     @property
     def key(self) -> tuple:
         """Return a key that is equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting, self.bouncing
-        lists = (self.limited, self.cones, self.friction, self.tendons, self.heavy)
+        lists = (self.limited, self.cones, self.friction, self.tendons, self.dampers, self.heavy)
         return *(each.tobytes() for each in lists), *counts
 
 
@@ -78,6 +88,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         friction=np.flatnonzero(rubs.any(axis=0)),
         equalities=model.equalities.num_constraints,
         tendons=tendon_rows(model, parameters),
+        dampers=damper_rows(model, parameters),
         heavy=heavy_tendons(model, parameters),
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),

@@ -40,7 +40,7 @@ class MiddleDynamics(FreeDynamics):
         joint_diagonal: implicit terms on the mass matrix's diagonal besides armature [dof, ...].
         kahan_lower, kahan_upper, kahan_diagonal, kahan_mass, kahan_theta, kahan_loss, kahan_change: see
             :mod:`warp_kernels.solver.midpoint.kahan`. Without coupled trees they have no rows, nor have the others.
-        loops: rows of points, welds and couplings; None in models without them.
+        loops: rows of points, welds, couplings and dampers on two paths; None in models without them.
         rates: damping by tendons and frames.
         kahan_inertia, kahan_rate, kahan_momentum, turn, kahan_weight, kahan_force, link_spin: scratch.
         middle_qd, middle_lift, change_qd, change_lift, change_weight: inputs of the adjoint of inverse dynamics.
@@ -63,10 +63,11 @@ class MiddleDynamics(FreeDynamics):
         self.kahan_lower, self.kahan_upper = (groups.of_groups(entries, t.real) for _ in range(2))
         self.kahan_diagonal, self.kahan_loss, self.kahan_change = (groups.of_groups(dofs, t.real) for _ in range(3))
         self.rates = rate_damping(step)
+        on_paths = [rate for rate in self.rates if rate.on_one_path]
         heavy = [step.tendons.heavy] if step.tendons and step.tendons.heavy.count else []
         self._drag = step.link_forces.drag
         drag = [self._drag] if self._drag else []
-        self._masses: list[HeavyTendons | RateDamping | Drag] = [*heavy, *self.rates] if self._has_coupling else []
+        self._masses: list[HeavyTendons | RateDamping | Drag] = [*heavy, *on_paths] if self._has_coupling else []
         self._masses += drag
         self.kahan_mass = groups.scalars(entries if self._masses else 0)
         self.kahan_theta = groups.of_groups(trees, t.real)
@@ -212,10 +213,12 @@ class MidpointStep(Step):
 
     @cached_property
     def looped_trees(self) -> np.ndarray:
-        """Return a mask of the trees with points, welds and couplings."""
+        """Return a mask of the trees with points, welds, couplings and dampers on two paths."""
         model = self.model
         trees = np.zeros(model.num_trees, dtype=bool)
         trees[model.link_tree[loop_links(model)]] = True
+        if self.tendons:
+            trees[model.link_tree[model.dof_link[self.tendons.dampers[:, 2:]]]] = True
         return trees
 
     @cached_property

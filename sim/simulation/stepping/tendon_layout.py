@@ -7,7 +7,12 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.solver.tendons.rows import LOSS, LOWER, TIED, UPPER
-from warp_kernels.types import CURRENT, FREE, MUSCLE
+from warp_kernels.types import CURRENT, FREE, MUSCLE, TORQUE
+
+# Paths from a root on which a constraint may act: its two sides.
+MOST_PATHS = 2
+# What a damper on two paths belongs to.
+DAMPED_TENDON, DAMPED_LINE = range(2)
 
 
 def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -129,21 +134,27 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Raises:
         ModelError: naming the tendon, for one that acts on more than two paths.
     """
-    tails = np.full((len(rows), 2), -1, dtype=np.int32)
-    sides = np.full((len(rows), model.nv), -1, dtype=np.int32)
+    tails = np.full((len(rows), MOST_PATHS), -1, dtype=np.int32)
     for row, (_, tendon, other, _) in enumerate(rows.tolist()):
         dofs = moving_dofs(model, tendon) | (moving_dofs(model, other) if other >= 0 else set())
         ends = path_ends(model, dofs)
-        if len(ends) > 2:
+        if len(ends) > MOST_PATHS:
             raise ModelError(
                 f"tendon '{model.tendons.names[tendon]}': its limit, dry friction or coupling acts on joints of "
                 f"{len(ends)} branches, which end at {_joints_at(model, ends)}, but at most two are supported; replace "
                 "limits by a spring, or split the tendon"
             )
-        tails[row, 2 - len(ends) :] = ends
-        for side, end in zip((0, 1)[2 - len(ends) :], ends, strict=True):
+        tails[row, MOST_PATHS - len(ends) :] = ends
+    return tails, path_sides(model, tails)
+
+
+def path_sides(model: Model, tails: np.ndarray) -> np.ndarray:
+    """Return the side of each degree of freedom on two paths with these ends, -1 for none [n, nv]."""
+    sides = np.full((len(tails), model.nv), -1, dtype=np.int32)
+    for row, ends in enumerate(tails.tolist()):
+        for side, end in enumerate(ends):
             sides[row, list(dofs_above(model, end))] = side
-    return tails, sides
+    return sides
 
 
 def dofs_above(model: Model, dof: int) -> set[int]:
@@ -172,18 +183,52 @@ def acted_links(model: Model) -> set[int]:
 
 def damped_tendons(model: Model) -> np.ndarray:
     """Return the tendons with joints on one path, and the last degree of freedom of each [n, 2]."""
-    ends = [path_ends(model, moving_dofs(model, tendon)) for tendon in range(len(model.tendons.names))]
-    return _on_one_path(ends)
+    return _on_one_path(tendon_ends(model))
 
 
 def damped_lines(model: Model) -> np.ndarray:
     """Return the actuators on frames with joints on one path, and the last degree of freedom of each [n, 2]."""
+    return _on_one_path(line_ends(model))
+
+
+def damper_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the tendons and frames with joints on two paths whose force may depend on their velocity in any world.
+
+    These have dampers, or actuators that may have velocity gains. Columns are DAMPED_TENDON or DAMPED_LINE, the index
+    of the tendon or of the actuator on a frame, and the last degree of freedom of each path [n, 4].
+    """
+    gained = np.asarray(model.actuator_law) != TORQUE
+    rows = []
+    if model.tendons.names:
+        damped = _in_any_world(parameters["tendon_damping"] != 0.0)
+        damped |= _in_any_world((parameters["tendon_damping_polynomial"] != 0.0).any(axis=-1))
+        damped[model.actuator_tendon[gained & (model.actuator_tendon >= 0)]] = True
+        rows += [
+            (DAMPED_TENDON, t, *ends)
+            for t, ends in enumerate(tendon_ends(model))
+            if damped[t] and len(ends) == MOST_PATHS
+        ]
+    for line, ends in enumerate(line_ends(model)):
+        if gained[model.transmissions.actuator[line]] and len(ends) == MOST_PATHS:
+            rows.append((DAMPED_LINE, line, *ends))
+    return np.array(rows, dtype=np.int32).reshape(-1, 4)
+
+
+def tendon_ends(model: Model) -> list[list[int]]:
+    """Return the last degrees of freedom that each tendon acts on, one for each path."""
+    return [path_ends(model, moving_dofs(model, tendon)) for tendon in range(len(model.tendons.names))]
+
+
+def line_ends(model: Model) -> list[list[int]]:
+    """Return the last degrees of freedom that each actuator on a frame acts on, one for each path, and none for those
+    on contacts.
+    """
     found, ends = model.transmissions, []
     for link, reference in zip(found.link.tolist(), found.reference_link.tolist(), strict=True):
         above, below = (dofs_above(model, int(model.link_tail_dof[n])) if n >= 0 else set() for n in (link, reference))
         # Adhesion acts on contacts, whose bodies vary.
         ends.append(path_ends(model, above ^ below) if link >= -1 else [])
-    return _on_one_path(ends)
+    return ends
 
 
 def _on_one_path(ends: list[list[int]]) -> np.ndarray:
@@ -196,4 +241,8 @@ def _joints_at(model: Model, ends: list[int]) -> str:
 
 
 def _any_world(which: np.ndarray) -> Iterable[int]:
-    return np.flatnonzero(np.atleast_2d(which).any(axis=0)).tolist()
+    return np.flatnonzero(_in_any_world(which)).tolist()
+
+
+def _in_any_world(which: np.ndarray) -> np.ndarray:
+    return np.asarray(np.atleast_2d(which).any(axis=0))

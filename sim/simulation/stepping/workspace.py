@@ -101,7 +101,7 @@ class Workspace(SolverChoice):
         self.threads_per_world = threads_per_world
         self.law = law
         self.layout = layout
-        self.max_constraints = layout.max_constraints(max_contacts, law is not None)
+        self.max_constraints = layout.max_constraints(max_contacts, law is not None, self.weighted)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
         self.looping = loops_over_contacts(self.device)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
@@ -109,8 +109,9 @@ class Workspace(SolverChoice):
         self.structs = solver_structs(self.scalar)
         self.tolerance = self.scalar(options.tolerance)
         self.tendons: TendonStage | None = None
-        if self.model.tendons.names:
-            self.tendons = TendonStage(device_model, layout.tendons, layout.heavy, drifts=not self.by_mujoco)
+        dampers = layout.dampers[: None if self.weighted else 0]
+        if self.model.tendons.names or len(dampers):
+            self.tendons = TendonStage(device_model, layout.tendons, dampers, layout.heavy, drifts=not self.by_mujoco)
         self.transmissions: TransmissionStage | None = None
         if len(self.model.transmissions):
             self.transmissions = TransmissionStage(device_model, collision)

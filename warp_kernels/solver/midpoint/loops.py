@@ -1,4 +1,4 @@
-"""Closed loops in a step from the middle: impulses of points, welds and couplings that Kahan's rule takes into account.
+"""Closed loops in a step from the middle: impulses of points, welds, couplings and dampers in Kahan's rule.
 
 :mod:`warp_kernels.solver.midpoint.kahan` linearises the bias forces in the change of velocity by joint forces. In a loop the
 impulses of its constraints change velocities too. With the rows J of points, welds and couplings, their right-hand side
@@ -11,7 +11,8 @@ solver finds l again where nothing else touches. Without this a loop is of first
 
 R makes the system regular where rows depend on each other, as in a plane mechanism that is closed by a point: ``R = e
 (sum of J_k^2 / m_k)`` with the constant inertias m of :mod:`warp_kernels.solver.midpoint.joint_weights`, summed over the rows of
-a point or orientation.
+a point or orientation. Dampers between two paths (:mod:`warp_kernels.solver.midpoint.rate_damping`) have ``r = 0`` and an R of
+their own, without which the force at v of a stiff one would change velocities without bound.
 
 Rows are packed: those of a point along x, y and z follow each other (a block), and so do the entries of a row.
 """
@@ -25,7 +26,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.solver.midpoint.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Constrained, Paths, TreeDofs, solver_structs
@@ -38,17 +39,18 @@ NEGLIGIBLE = 1.0e-20
 
 @wp.struct
 class Loops:
-    """Rows of the points, welds and couplings of a model.
+    """Rows of the points, welds, couplings and dampers of a model.
 
     Attributes:
         tree: trees that they act on.
-        kind: POINT, ORIENTATION or COUPLING [block].
-        item: index of the anchor or the coupling [block].
-        input: index of its switch [block].
+        kind: POINT, ORIENTATION, COUPLING or TENDON (of a damper) [block].
+        item: index of the anchor, the coupling or the damper [block].
+        input: index of its switch, -1 for none [block].
         block_start: first row of each block, and the number of rows [blocks + 1].
         row_start: first entry of each row, and the number of entries [rows + 1].
         dof: degree of freedom of each entry.
-        side: 1 if that moves the second link, -1 if it moves the first; of a coupling 1 for the dependent one.
+        side: 1 if that moves the second link, -1 if it moves the first; of a coupling 1 for the dependent one; of a
+            damper 1.
     """
 
     tree: wp.array(dtype=int)
@@ -272,6 +274,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         loop_row: reals,
         loop_rhs: reals,
+        loop_compliance: reals,
         factor_l: reals,
         factor_d: reals,
         kahan_lower: reals,
@@ -301,12 +304,14 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for block in range(loops.kind.shape[0]):
             first = loops.block_start[block]
             last = loops.block_start[block + 1]
-            squares = a.real(negligible)
-            for at in range(loops.row_start[first], loops.row_start[last]):
-                entry = loop_row[at, group]
-                squares += (share / joint_inertia[loops.dof[at]]) * a.mul(entry, entry)
+            softness = loop_compliance[first, group]
+            if loops.kind[block] != TENDON:
+                softness = a.real(negligible)
+                for at in range(loops.row_start[first], loops.row_start[last]):
+                    entry = loop_row[at, group]
+                    softness += (share / joint_inertia[loops.dof[at]]) * a.mul(entry, entry)
             for row in range(first, last):
-                loop_matrix[row * count + row, group] = loop_matrix[row * count + row, group] + squares
+                loop_matrix[row * count + row, group] = loop_matrix[row * count + row, group] + softness
         factor_matrix(count, group, loop_matrix)
         solve_matrix(count, group, loop_matrix, loop_impulse)
         rows_transposed(loops, links, group, loop_row, loop_impulse, loop_push)
@@ -352,6 +357,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         tau_bar: states,
         loop_row_bar: reals,
         loop_rhs_bar: reals,
+        loop_compliance_bar: reals,
     ):
         """Change motion_weight from -dt p to -dt (p - M^-1 J' m), and propagate to the rows and the mass matrix.
 
@@ -388,9 +394,13 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         for block in range(loops.kind.shape[0]):
             first = loops.block_start[block]
             last = loops.block_start[block + 1]
-            squares_bar = a.real(zero)
+            softness_bar = a.real(zero)
             for row in range(first, last):
-                squares_bar -= a.mul(loop_force[row, group], loop_impulse[row, group])
+                softness_bar -= a.mul(loop_force[row, group], loop_impulse[row, group])
+            squares_bar = softness_bar
+            if loops.kind[block] == TENDON:
+                loop_compliance_bar[first, group] = softness_bar
+                squares_bar = a.real(zero)
             for row in range(first, last):
                 force = loop_force[row, group]
                 impulse = loop_impulse[row, group]

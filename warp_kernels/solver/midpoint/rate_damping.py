@@ -10,7 +10,12 @@ so that stiff dampers are implicit. m: constant inertias of the degrees of freed
 
 f(s) is among the joint forces. The rest adds ``e J' J`` with ``e = h td d`` to the mass matrix, in the same way as the
 armature of a tendon, whose kernels take e for an armature (:mod:`warp_kernels.solver.tendons.armature`): constraints
-see it, so that what they hold at rest stays at rest. The degrees of freedom of a row lie on one path from the root.
+see it, so that what they hold at rest stays at rest. The mass matrix keeps its sparsity if the degrees of freedom of a
+row lie on one path from the root.
+
+The row of degrees of freedom on two paths is one more constraint, a tendon's (:mod:`warp_kernels.constraints.kinds`),
+with the impulse ``-e J (v+ - v)``: without bias and bound, and with the compliance 1 / e. Kahan's rule takes these
+impulses into account, as those of loops (:mod:`warp_kernels.solver.midpoint.loops`).
 
 All kernels have Warp's own adjoint.
 """
@@ -24,8 +29,12 @@ import warp as wp
 from warp_kernels.actuators.actuators import actuator_functions
 from warp_kernels.actuators.transmission import transmission_structs
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.midpoint.loops import Loops
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
+
+# Fraction of a row's inverse mass to which the compliance of a row without damping is bounded, by precision.
+LEAST_DAMPING = {wp.float64: 1.0e-12, wp.float32: 1.0e-6}
 
 
 @functools.cache
@@ -154,3 +163,89 @@ def rate_damping_kernels(scalar: Any) -> SimpleNamespace:
         tendon_armature[world, row] = damping * (one + stiff) / (two + stiff)
 
     return SimpleNamespace(module=module, rate_mobility=rate_mobility, rate_armature=rate_armature)
+
+
+@functools.cache
+def damper_row_kernels(scalar: Any) -> SimpleNamespace:
+    """Return the kernels of the rows of dampers on two paths, for one precision. Those with adjoints are differentiable."""
+    vec3 = warp_types(scalar).vec3
+    module = kernel_module("damper_rows", scalar, inlined=True)
+    zero, one = scalar(0.0), scalar(1.0)
+    least, smallest = scalar(LEAST_DAMPING[scalar]), scalar(1.0e-30)
+
+    @wp.kernel(module=module)
+    def damper_rows(
+        # Model
+        damper: wp.array(dtype=int),
+        damper_row: wp.array(dtype=int),
+        # Data in
+        tendon_slope: wp.array3d(dtype=scalar),
+        # Data out
+        tendon_row: wp.array3d(dtype=scalar),
+    ):
+        """Write the rows, over (damper, dof, world)."""
+        n, k, world = wp.tid()
+        tendon_row[damper[n], k, world] = tendon_slope[damper_row[n], k, world]
+
+    @wp.kernel(module=module)
+    def damper_references(
+        # Model
+        damper: wp.array(dtype=int),
+        damper_row: wp.array(dtype=int),
+        # Data in
+        mobility: wp.array2d(dtype=scalar),
+        tendon_armature: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_reference: wp.array2d(dtype=vec3),
+    ):
+        """Write compliance and share of the velocity before the step, over (damper, world)."""
+        n, world = wp.tid()
+        row = damper_row[n]
+        floor = least / wp.max(mobility[row, world], smallest)
+        tendon_reference[damper[n], world] = vec3(zero, one / (tendon_armature[world, row] + floor), zero)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def damper_activity(
+        # Model
+        damper: wp.array(dtype=int),
+        damper_row: wp.array(dtype=int),
+        # Data in
+        mobility: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_bound: wp.array2d(dtype=scalar),
+        tendon_active: wp.array2d(dtype=int),
+    ):
+        """Mark rows that a joint moves as active, without a bound, over (damper, world)."""
+        n, world = wp.tid()
+        tendon_bound[damper[n], world] = scalar(wp.inf)
+        tendon_active[damper[n], world] = wp.where(mobility[damper_row[n], world] > zero, 1, 0)
+
+    @wp.kernel(module=module)
+    def damper_loops(
+        # Model
+        loops: Loops,
+        first_block: int,
+        first_damper: int,
+        # Data in
+        tendon_row: wp.array3d(dtype=scalar),
+        tendon_reference: wp.array2d(dtype=vec3),
+        # Data out
+        loop_row: wp.array2d(dtype=scalar),
+        loop_rhs: wp.array2d(dtype=scalar),
+        loop_compliance: wp.array2d(dtype=scalar),
+    ):
+        """Write the rows among those of loops, over (damper, world)."""
+        n, world = wp.tid()
+        row = loops.block_start[first_block + n]
+        for at in range(loops.row_start[row], loops.row_start[row + 1]):
+            loop_row[at, world] = tendon_row[first_damper + n, loops.dof[at], world]
+        loop_rhs[row, world] = zero
+        loop_compliance[row, world] = tendon_reference[first_damper + n, world][1]
+
+    return SimpleNamespace(
+        module=module,
+        damper_rows=damper_rows,
+        damper_references=damper_references,
+        damper_activity=damper_activity,
+        damper_loops=damper_loops,
+    )

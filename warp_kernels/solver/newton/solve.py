@@ -30,7 +30,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import has_own_compliance, is_unbounded
+from warp_kernels.constraints.kinds import TENDON, has_own_compliance, is_unbounded
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
@@ -80,7 +80,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """Compute the regularisation. row_stiffness: 1 / R, with R = regularisation times the mean effective inverse mass of the
         rows, less for friction, or the compliance of a spring if that is larger.
 
-        A negative compliance is minus the share of R beyond its lower bound. Zero for immovable rows.
+        A negative compliance is minus the share of R beyond its lower bound. The compliance of a damper of a tendon is
+        the whole R. Zero for immovable rows.
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
@@ -111,7 +112,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 first = shares[0] * (least - first * (hard - least))
                 if hard <= zero:
                     first = zero
-            elif not has_own_compliance(kind):
+            elif not has_own_compliance(kind) and not (kind == TENDON and first > zero):
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

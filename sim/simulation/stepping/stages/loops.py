@@ -1,4 +1,4 @@
-"""Stage of loops: points, welds and couplings in the free dynamics of a step from the middle."""
+"""Stage of loops: points, welds, couplings and dampers on two paths in the free dynamics of a step from the middle."""
 
 from typing import Any
 
@@ -7,10 +7,15 @@ import numpy as np
 from sim.arrays.allocation import fill
 from sim.model.model import Model
 from sim.simulation.stepping.stages.forces.transmission import moved_links
+from sim.simulation.stepping.tendon_layout import dofs_above
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON
 from warp_kernels.rollout.switches import switch_kernels
 from warp_kernels.solver.midpoint.loops import Loops, loop_kernels, loop_row_kernels
+from warp_kernels.solver.midpoint.rate_damping import damper_row_kernels
+
+# Kinds of block with one row.
+ONE_ROW = (COUPLING, TENDON)
 
 
 class LoopStage(Stage):
@@ -22,34 +27,39 @@ class LoopStage(Stage):
 
     Attributes:
         loops: struct of the rows.
-        loop_row, loop_rhs: entries and right-hand sides [entry or row, ...].
+        loop_row, loop_rhs, loop_compliance: entries, right-hand sides and R of dampers [entry or row, ...].
         loop_matrix, loop_impulse, loop_push: factors, impulses and their effect.
-        loop_row_bar, loop_rhs_bar: adjoints of entries and right-hand sides.
+        loop_row_bar, loop_rhs_bar, loop_compliance_bar: their adjoints.
         loop_weight, loop_force: scratch of the adjoint.
     """
 
     def __init__(self, step: Workspace, looped_trees: np.ndarray):
         super().__init__(step)
-        blocks, starts, entries = loop_entries(step.model)
+        dampers = step.tendons.dampers if step.tendons else np.zeros((0, 4), dtype=np.int32)
+        blocks, starts, entries = loop_entries(step.model, dampers)
         self.loops: Any = fill(
             Loops,
             tree=step.integers(np.flatnonzero(looped_trees)),
             **{name: step.integers(column) for name, column in zip(("kind", "item", "input"), blocks.T, strict=True)},
-            block_start=step.integers(np.cumsum([0, *np.where(blocks[:, 0] == COUPLING, 1, 3)])),
+            block_start=step.integers(np.cumsum([0, *np.where(np.isin(blocks[:, 0], ONE_ROW), 1, 3)])),
             row_start=step.integers(starts),
             **{name: step.integers(column) for name, column in zip(("dof", "side"), entries.T, strict=True)},
         )
         groups, real = step.groups, step.groups.types.real
-        rows, self._blocks = len(starts) - 1, len(blocks)
-        self.loop_row, self.loop_rhs = groups.scalars(len(entries)), groups.scalars(rows)
+        rows, self._blocks, self._dampers = len(starts) - 1, len(blocks) - len(dampers), len(dampers)
+        self.loop_row = groups.scalars(len(entries))
+        self.loop_rhs, self.loop_compliance = groups.scalars(rows), groups.scalars(rows)
+        self.first_block, self.first_damper = self._blocks, step.tendons.num_constraints if step.tendons else 0
         self.loop_matrix, self.loop_impulse = groups.of_groups(rows**2, real), groups.of_groups(rows, real)
         self.loop_push = groups.of_groups(step.model.nv, real)
 
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
         groups, real, rows = self._step.groups, self._step.groups.types.real, self.loop_rhs.worlds.shape[0]
-        self.loop_row_bar, self.loop_rhs_bar = groups.scalars(self.loop_row.worlds.shape[0]), groups.scalars(rows)
-        self.loop_row.worlds.grad, self.loop_rhs.worlds.grad = self.loop_row_bar.worlds, self.loop_rhs_bar.worlds
+        self.loop_row_bar = groups.scalars(self.loop_row.worlds.shape[0])
+        self.loop_rhs_bar, self.loop_compliance_bar = groups.scalars(rows), groups.scalars(rows)
+        for name in ("row", "rhs", "compliance"):
+            getattr(self, f"loop_{name}").worlds.grad = getattr(self, f"loop_{name}_bar").worlds
         self.loop_weight, self.loop_force = groups.of_groups(self._step.model.nv, real), groups.of_groups(rows, real)
 
     def couple(self) -> None:
@@ -57,7 +67,11 @@ class LoopStage(Stage):
         step = self._step
         if step.constraint_stage.switch_on.shape[0]:
             step.launch(switch_kernels(step.scalar).read_switches, step.num_worlds)
-        step.launch(loop_row_kernels(step.scalar).loop_rows, (self._blocks, step.num_worlds), self, tape=True)
+        if self._blocks:
+            step.launch(loop_row_kernels(step.scalar).loop_rows, (self._blocks, step.num_worlds), self, tape=True)
+        if self._dampers:
+            kernel = damper_row_kernels(step.scalar).damper_loops
+            step.launch(kernel, (self._dampers, step.num_worlds), self, tape=True)
         step.launch(self._kernels.couple_loops, step.groups.num_groups, self)
 
     def adjoint(self) -> None:
@@ -77,11 +91,12 @@ def loop_links(model: Model) -> np.ndarray:
     return np.concatenate([anchored[anchored >= 0], coupled])
 
 
-def loop_entries(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def loop_entries(model: Model, dampers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return kind, item and switch of each block of rows [blocks, 3], the first entry of each row and their number
     [rows + 1], and degree of freedom and side of each entry [entries, 2].
 
-    See :class:`warp_kernels.solver.midpoint.loops.Loops`.
+    See :class:`warp_kernels.solver.midpoint.loops.Loops`. dampers: see
+    :func:`sim.simulation.stepping.tendon_layout.damper_rows` [n, 4].
     """
     e, moved = model.equalities, moved_links(model)
     blocks, rows = [], []
@@ -94,5 +109,8 @@ def loop_entries(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for item, (dof, other) in enumerate(zip(e.coupling_dof.tolist(), e.coupling_other.tolist(), strict=True)):
         blocks.append((COUPLING, item, len(e.anchor_link_a) + item))
         rows.append([(dof, 1), (other, -1)])
+    for item, (one, two) in enumerate(dampers[:, 2:].tolist()):
+        blocks.append((TENDON, item, -1))
+        rows.append([(k, 1) for k in sorted(dofs_above(model, one) | dofs_above(model, two))])
     starts = np.cumsum([0, *map(len, rows)])
     return np.array(blocks), starts, np.array([entry for row in rows for entry in row]).reshape(-1, 2)

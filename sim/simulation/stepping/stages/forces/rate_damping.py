@@ -7,8 +7,8 @@ import warp as wp
 
 from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.launch import clear
-from sim.simulation.stepping.tendon_layout import damped_lines, damped_tendons
-from warp_kernels.solver.midpoint.rate_damping import rate_damping_kernels, rate_gain_kernels
+from sim.simulation.stepping.tendon_layout import DAMPED_LINE, DAMPED_TENDON, damped_lines, damped_tendons
+from warp_kernels.solver.midpoint.rate_damping import damper_row_kernels, rate_damping_kernels, rate_gain_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
 if TYPE_CHECKING:
@@ -24,17 +24,19 @@ class RateDamping:
     Args:
         step: workspace of the step.
         slopes: Jacobians of rows [row, dof, world].
-        rows: the rows that damp, and the last degree of freedom that each acts on [n, 2].
+        rows: the rows that damp on one path, and the last degree of freedom that each acts on [n, 2].
+        kind: DAMPED_TENDON or DAMPED_LINE, for those that damp on two.
 
     Attributes:
         rate_gain: damping d [row, world].
         mobility: sum of J_k^2 / m_k [row, world].
         tendon_armature: e [world, row].
         heavy_tendon, heavy_tail: columns of ``rows``.
+        damper: index of each damper on two paths among the rows of tendons; damper_row: its row here [n].
         tendon_curvature: zeros; armature_scratch: scratch.
     """
 
-    def __init__(self, step: "MidpointStep", slopes: wp.array, rows: np.ndarray):
+    def __init__(self, step: "MidpointStep", slopes: wp.array, rows: np.ndarray, kind: int):
         self._step, self.tendon_slope = step, slopes
         scalar, worlds, count = step.scalar, step.num_worlds, slopes.shape[0]
         self._kernels, self._armature = rate_damping_kernels(scalar), tendon_armature_kernels(scalar)
@@ -43,6 +45,18 @@ class RateDamping:
         self.tendon_armature = zeros((worlds, count), scalar, step.device)
         self.tendon_curvature = zeros((len(rows), worlds), scalar, step.device)
         self.armature_scratch = zeros((step.model.nv, worlds), scalar, step.device)
+        self.on_one_path = len(rows) > 0
+        tendons = step.tendons
+        dampers = tendons.dampers if tendons else np.zeros((0, 4), dtype=np.int32)
+        chosen = np.flatnonzero(dampers[:, 0] == kind)
+        self.damper = step.integers(chosen + (tendons.num_constraints if tendons else 0))
+        self.damper_row = step.integers(dampers[chosen, 1])
+        self._count = len(chosen)
+
+    @property
+    def damps(self) -> bool:
+        """Return whether there is such damping."""
+        return self.on_one_path or self._count > 0
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
@@ -53,20 +67,29 @@ class RateDamping:
         raise NotImplementedError
 
     def damp(self) -> None:
-        """Add the damping to factors and accelerations; e is recorded on an active tape."""
+        """Add the damping on one path to factors and accelerations, and write the rows of that on two; e and the rows
+        are recorded on an active tape.
+        """
         self.find_rows()
         clear(self.mobility)
         self._over_rows(self._kernels.rate_mobility)
         self._over_rows(self._kernels.rate_armature)
-        self._launch(self._armature.add_tendon_armature)
+        if self.on_one_path:
+            self._launch(self._armature.add_tendon_armature)
+        if self._count:
+            kernels = damper_row_kernels(self._step.scalar)
+            self._over_rows(kernels.damper_rows, self._count, self._step.model.nv)
+            self._over_rows(kernels.damper_references, self._count)
+            self._launch(kernels.damper_activity, self._count)
 
     def write_masses(self, step: "Workspace") -> None:
         """Add the damping to entries of the mass matrix."""
         self._launch(self._armature.tendon_masses)
 
     def adjoint(self) -> None:
-        """Add the adjoints of Jacobians and e."""
-        self._launch(self._armature.tendon_armature_adjoint)
+        """Add the adjoints of Jacobians and e of the damping on one path."""
+        if self.on_one_path:
+            self._launch(self._armature.tendon_armature_adjoint)
 
     def _over_rows(self, kernel: wp.Kernel, *dim: int) -> None:
         self._launch(kernel, *(dim or self.rate_gain.shape[:1]), tape=True)
@@ -105,12 +128,10 @@ class LineRates(RateDamping):
 
 
 def rate_damping(step: "MidpointStep") -> list[RateDamping]:
-    """Return the damping of the step's tendons and frames, where their joints are on one path."""
-    found: list[RateDamping] = []
+    """Return the damping of the step's tendons and frames, where their joints are on one path or two."""
+    model, found = step.model, list[RateDamping]()
     if step.tendons:
-        rows = damped_tendons(step.model)
-        found += [TendonRates(step, step.tendons.tendon_slope, rows)] if len(rows) else []
+        found.append(TendonRates(step, step.tendons.tendon_slope, damped_tendons(model), DAMPED_TENDON))
     if step.transmissions:
-        rows = damped_lines(step.model)
-        found += [LineRates(step, step.transmissions.line_slope, rows)] if len(rows) else []
-    return found
+        found.append(LineRates(step, step.transmissions.line_slope, damped_lines(model), DAMPED_LINE))
+    return [rates for rates in found if rates.damps]

@@ -11,7 +11,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.tendon_layout import moving_dofs, point_moves, tendon_paths
+from sim.simulation.stepping.tendon_layout import moving_dofs, path_sides, point_moves, tendon_paths
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 from warp_kernels.kinematics.motion import acceleration_kernels
 from warp_kernels.solver.mujoco.references import tendon_reference_kernels
@@ -100,11 +100,14 @@ DIFFERENTIATED = (
 
 
 class TendonStage:
-    """Arrays of tendons for one step; a model without tendons has no such stage.
+    """Arrays of tendons, and of the rows of dampers, for one step; a model without both has no such stage.
 
     Args:
         device_model: arrays of the model, with parameters of these worlds.
         rows: possible constraints, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows`.
+        dampers: dampers on two paths, whose rows follow those of constraints and belong to
+            :mod:`sim.simulation.stepping.stages.forces.rate_damping`; see
+            :func:`sim.simulation.stepping.tendon_layout.damper_rows` [n, 4].
         heavy: tendons with armature, see :class:`HeavyTendons`.
         drifts: whether constraints compensate for the curvature of tendons through points in a step.
     """
@@ -117,12 +120,15 @@ class TendonStage:
     tendon_active: wp.array
     tendon_switch: wp.array
 
-    def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray, drifts: bool):
+    def __init__(
+        self, device_model: DeviceModel, rows: np.ndarray, dampers: np.ndarray, heavy: np.ndarray, drifts: bool
+    ):
         model = device_model.model
         self._device_model, self._device = device_model, device_model.device
         self._scalar, t = model.scalar, device_model.types
         tendons = model.tendons
-        self.num_tendons, self.num_rows = len(tendons.names), len(rows)
+        self.num_tendons, self.num_constraints = len(tendons.names), len(rows)
+        self.dampers, self.num_rows = dampers, len(rows) + len(dampers)
         self.nv, self.num_worlds = model.nv, device_model.num_worlds
         names = ("term_start", "term_dof", "segment_start", "segment_wrap", "point_link", "path_link")
         self.term_start, self.term_dof, self.segment_start, self.segment_wrap, self.point_link, self.path_link = (
@@ -140,8 +146,11 @@ class TendonStage:
         columns = dict(zip(("kind", "tendon", "other", "coupling"), rows.T, strict=True))
         self.tendon_rows = fill(TendonRows, **{name: self._integers(column) for name, column in columns.items()})
         tails, sides = tendon_paths(model, rows)
+        tails = np.concatenate([tails, dampers[:, 2:]])
+        sides = np.concatenate([sides, path_sides(model, dampers[:, 2:])])
+        kinds = np.where(columns["kind"] <= UPPER, TENDON_LIMIT, TENDON)
         self.constrained = {
-            "tendon_kind": self._integers(np.where(columns["kind"] <= UPPER, TENDON_LIMIT, TENDON)),
+            "tendon_kind": self._integers(np.append(kinds, np.full(len(dampers), TENDON))),
             "tendon_tail": self._integers(tails.reshape(-1)),
             "tendon_side": self._integers(sides),
         }
@@ -162,16 +171,17 @@ class TendonStage:
             self._worlds_last(model.scalar, self.num_tendons) for _ in range(3)
         )
         self.tendon_slope = self._worlds_last(model.scalar, self.num_tendons, model.nv)
-        self.tendon_position = self._worlds_last(t.vec2, self.num_rows)
+        self.tendon_position = self._worlds_last(t.vec2, self.num_constraints)
         self.tendon_row = self._worlds_last(model.scalar, self.num_rows, model.nv)
         self.tendon_bound = self._worlds_last(model.scalar, self.num_rows)
         self.tendon_reference = self._worlds_last(t.vec3, self.num_rows)
-        self.drifts = drifts and self.num_rows > 0 and self.num_points > 0
+        self.drifts = drifts and self.num_constraints > 0 and self.num_points > 0
         self.curved_tendon = self._integers(np.arange(self.num_tendons if self.drifts else 0))
         self.tendon_drift = self._worlds_last(model.scalar, self.num_tendons)
         self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
         first = len(model.equalities.anchor_names) + len(model.equalities.coupling_names)
-        self.tendon_switch = self._integers(np.where(columns["coupling"] < 0, -1, first + columns["coupling"]))
+        switches = np.where(columns["coupling"] < 0, -1, first + columns["coupling"])
+        self.tendon_switch = self._integers(np.append(switches, np.full(len(dampers), -1)))
         self.heavy = HeavyTendons(device_model, heavy)
 
     def _list_moving(self, model: Model) -> None:
@@ -190,6 +200,8 @@ class TendonStage:
 
     def pull(self, step: "Workspace") -> None:
         """Compute lengths and their derivatives, and add forces to the joint forces; recorded on an active tape."""
+        if not self.num_tendons:
+            return
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
             clear(array)
@@ -232,7 +244,7 @@ class TendonStage:
 
     def constrain(self, step: "Workspace", law: MujocoLaw | None) -> None:
         """Compute the rows of tendon constraints and their active set; recorded on an active tape."""
-        if not self.num_rows:
+        if not self.num_constraints:
             return
         rows = tendon_row_kernels(self._scalar)
         if law is None:
@@ -241,13 +253,13 @@ class TendonStage:
                 kernel = tendon_armature_kernels(self._scalar).tendon_curvatures
                 motion = {"velocity": step.errors.bias_velocity, "acceleration": step.errors.bias_acceleration}
                 self._launch(step, kernel, self.num_tendons, named={**motion, "tendon_curvature": self.tendon_drift})
-            self._launch(step, hard_tendon_kernels(self._scalar).tendon_constraints, self.num_rows)
+            self._launch(step, hard_tendon_kernels(self._scalar).tendon_constraints, self.num_constraints)
         else:
             given = self._device_model.parameter_arrays("solref", "solimp")
             kernel = tendon_reference_kernels(self._scalar).tendon_references
-            self._launch(step, kernel, self.num_rows, named=given)
-        self._launch(step, rows.tendon_rows, self.num_rows, self.nv)
-        self._launch(step, rows.tendon_activity, self.num_rows, tape=False)
+            self._launch(step, kernel, self.num_constraints, named=given)
+        self._launch(step, rows.tendon_rows, self.num_constraints, self.nv)
+        self._launch(step, rows.tendon_activity, self.num_constraints, tape=False)
 
     def _launch(
         self,
