@@ -63,6 +63,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision.convex": ("collision",),
     "collision.field": ("collision",),
     "collision.detect": ("collision.convex", "collision.field"),
+    "collision.detect_boxes": ("collision.convex",),
     "collision.evaluate": ("collision.convex", "collision.field"),
     "constraints": ("collision", "dynamics", "solver.structs", "constraints.kinds"),
     "sensors": ("rollout", "constraints"),

@@ -44,11 +44,12 @@ def make_shards(settings: Settings, parameters: Parameters) -> list[Shard]:
     """
     s, model = settings, settings.model
     room = s.contact.max_contacts
-    room = default_max_contacts(model, hard_options(s.contact).margin) if room is None else room
+    if room is None:
+        room = default_max_contacts(model, hard_options(s.contact).margin, s.by_mujoco)
     collision = collision_model(model, s.device, s.contact_sensors, s.contact, room)
     contacts = room if collision.num_pairs else 0
     values = {name: parameters.first_numbers(name) for name in parameters.values}
-    layout = constraint_layout(model, values)
+    layout = constraint_layout(model, values, s.by_mujoco)
     law = None
     if s.by_mujoco:
         require_mujoco_law(layout)
@@ -169,7 +170,7 @@ class ShardSets:
         decisive = [values[name] for name in DECISIVE if name in values]
         if not all(map(operator.is_, decisive, self._decisive[0])) or not self._decisive[0]:
             numbers = {name: self._parameters.numbers(name) for name in DECISIVE if name in values}
-            self._decisive = decisive, constraint_layout(self._settings.model, numbers).key
+            self._decisive = decisive, constraint_layout(self._settings.model, numbers, self._settings.by_mujoco).key
         return per_world, self._decisive[1]
 
 

@@ -20,6 +20,7 @@ from sim.simulation.stepping.pair_friction import friction_directions, friction_
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
+from warp_kernels.collision.convex.mujoco_boxes import MOST as MOST_OF_BOXES
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.pairs import (
@@ -40,11 +41,13 @@ from warp_kernels.collision.structs import Pairs, collision_structs
 MOST_LISTED = 128
 # Geometries that touch another in one point or, along a line, in two.
 ROUNDED = (codes.SPHERE, codes.CAPSULE, codes.ELLIPSOID)
+# Types of a pair with contact points of MuJoCo's under its law.
+BOXES = (codes.BOX, codes.BOX)
 # Integer arrays packed into one row.
 NUMBERED = ("neighbour", "owned_start", "owned")
 
 
-def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def candidate_pairs(model: Model, by_mujoco: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of geometries that may touch, found once per model.
 
     Both geometries collide, at least one moves, they are on different links, group and mask agree on both sides, and
@@ -53,7 +56,7 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
         :mod:`warp_kernels.types`), ordered by family (:data:`warp_kernels.collision.pairs.FAMILIES`), then by the types
-        and the indices.
+        and the indices; under MuJoCo's law two boxes come first in their family.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -68,7 +71,7 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     pairs.sort(key=lambda pair: (*_types(model, *pair), *pair))
     for i, j in pairs:
         require_contact_function(model, i, j)
-    pairs.sort(key=lambda pair: family_of(model, *pair))
+    pairs.sort(key=lambda pair: (family_of(model, *pair), by_mujoco and _types(model, *pair) != BOXES))
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
@@ -99,7 +102,7 @@ def pairs_on_meshes(model: Model) -> tuple[dict[int, list[tuple[int, int]]], dic
     return bodies, limbs
 
 
-def default_max_contacts(model: Model, margin: float) -> int:
+def default_max_contacts(model: Model, margin: float, by_mujoco: bool = False) -> int:
     """Return a contact capacity per world that suffices for most scenes.
 
     It is the number of contacts that all candidate pairs could have together (not counted for a crowd), but at most 4
@@ -120,7 +123,7 @@ def default_max_contacts(model: Model, margin: float) -> int:
     if is_crowd(model):
         return enough
     pairs = zip(*candidate_pairs(model), strict=True)
-    return min(sum(most_contacts(model, i, j) for i, j in pairs), enough)
+    return min(sum(most_contacts(model, i, j, by_mujoco) for i, j in pairs), enough)
 
 
 def is_crowd(model: Model) -> bool:
@@ -137,9 +140,11 @@ def radius_of(geometry: Geometry) -> float:
     return float(np.linalg.norm(extents * geometry.size))
 
 
-def most_contacts(model: Model, i: int, j: int) -> int:
+def most_contacts(model: Model, i: int, j: int, by_mujoco: bool = False) -> int:
     """Return the maximum number of contacts of a pair from :func:`candidate_pairs`."""
     types = _types(model, i, j)
+    if by_mujoco and types == BOXES:
+        return MOST_OF_BOXES
     family, most = COLLISION_PAIRS[types]
     has_inner_ball = family in (CONVEX_SHAPES, *ON_TRIANGLES) and codes.SPHERE not in types
     return most + has_inner_ball
@@ -160,6 +165,8 @@ class CollisionModel:
             without.
         pairs: pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
             :class:`warp_kernels.collision.structs.Pairs`.
+        box_pairs: pairs of two boxes under MuJoCo's law, which have a kernel of their own; None without.
+        searched: pairs of each family without those.
         colliding: geometries of all pairs.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed, mujoco_planes, triangles: see
@@ -182,6 +189,7 @@ class CollisionModel:
 
     by_grid = False
     directions: Any | None = None
+    box_pairs: Any | None = None
     cells: Any
     candidates: Any
 
@@ -193,12 +201,14 @@ class CollisionModel:
         by_mujoco: bool = False,
         max_contacts: int = 0,
     ):
-        pair_a, pair_b = candidate_pairs(model)
+        pair_a, pair_b = candidate_pairs(model, by_mujoco)
 
         def room_for(sides: np.ndarray) -> int:
             a, b = sides[pair_a], sides[pair_b]
             matching = np.flatnonzero((a & 1 & (b >> 1)) | (b & 1 & (a >> 1)))
-            return min(sum(most_contacts(model, pair_a[pair], pair_b[pair]) for pair in matching), max_contacts)
+            return min(
+                sum(most_contacts(model, pair_a[pair], pair_b[pair], by_mujoco) for pair in matching), max_contacts
+            )
 
         self._share(model, device, sensed, by_mujoco, room_for)
         self.num_pairs = len(pair_a)
@@ -215,7 +225,17 @@ class CollisionModel:
             family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(limits), strict=True)
         }
-        self._set_types({_types(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)})
+        self.searched = self.pairs
+        types = [_types(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
+        self._set_types(types)
+        if by_mujoco and BOXES in types:
+            first, end = self.pairs[CONVEX_SHAPES].first, self.pairs[CONVEX_SHAPES].end
+            middle = first + types.count(BOXES)
+            self.box_pairs = self._pairs_between(first, middle, first_bit=first, end_bit=middle, room=0)
+            self.searched = {
+                **self.pairs,
+                CONVEX_SHAPES: self._pairs_between(middle, end, first_bit=middle, end_bit=end, room=0),
+            }
         convex, *grounds = (
             np.arange(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, *HULLS)
         )

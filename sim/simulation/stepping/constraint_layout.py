@@ -74,8 +74,8 @@ class ConstraintLayout:
         return *(each.tobytes() for each in lists), *counts
 
 
-def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> ConstraintLayout:
-    """Return the layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
+def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray], by_mujoco: bool) -> ConstraintLayout:
+    """Return the layout under a law for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
     rubs = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
     angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in CONE_LIMITS]
@@ -92,7 +92,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         heavy=heavy_tendons(model, parameters),
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
-        resisting=_most_resisting(model, np.maximum(*resistance) > 0.0, parameters),
+        resisting=_most_resisting(model, np.maximum(*resistance) > 0.0, parameters, by_mujoco),
         bouncing=any(
             # The restitution of static geometries is 1, so that the moving body decides.
             geometry.collides and geometry.link >= 0 and bounces[i] > 0.0
@@ -115,7 +115,7 @@ def least_inverse_masses(model: Model) -> np.ndarray:
     return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=(moved > 0.0) & ~model.prescribed)
 
 
-def _most_resisting(model: Model, resists: np.ndarray, parameters: Mapping[str, np.ndarray]) -> int:
+def _most_resisting(model: Model, resists: np.ndarray, parameters: Mapping[str, np.ndarray], by_mujoco: bool) -> int:
     """Return the maximum number of contacts of pairs with a resisting geometry, or with a stated resistance."""
     own = [np.atleast_2d(parameters[name]).max(axis=0) for name in RESISTANCE_OF_PAIRS if model.pair_frictions]
     stated = {(pair.a, pair.b) for pair, *most in zip(model.pair_frictions, *own, strict=True) if any(most)}
@@ -125,7 +125,9 @@ def _most_resisting(model: Model, resists: np.ndarray, parameters: Mapping[str, 
         return np.iinfo(np.int32).max  # not a limit
     pairs = zip(*candidate_pairs(model), strict=True)
     return sum(
-        most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j] or (min(i, j), max(i, j)) in stated
+        most_contacts(model, i, j, by_mujoco)
+        for i, j in pairs
+        if resists[i] or resists[j] or (min(i, j), max(i, j)) in stated
     )
 
 

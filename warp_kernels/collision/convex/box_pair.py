@@ -32,31 +32,19 @@ def box_pair_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     vec3, mat33, quat = t.vec3, t.mat33, t.quat
-    corner_signs = box_functions(scalar).corner_signs
+    boxes = box_functions(scalar)
+    corner_signs, magnitude, unit_axis, support_edge = (
+        boxes.corner_signs,
+        boxes.magnitude,
+        boxes.unit_axis,
+        boxes.support_edge,
+    )
     shapes = shape_functions(scalar)
     PackedShapes = collision_structs(scalar).PackedShapes
     witnesses = witness_functions(scalar)
     Shape, Witness = shapes.Shape, witnesses.Witness
     slack, parallel = scalar(witnesses.slack), scalar(witnesses.parallel)
-    zero, one = scalar(0.0), scalar(1.0)
-
-    @wp.func
-    def magnitude(v: vec3):
-        return vec3(wp.abs(v[0]), wp.abs(v[1]), wp.abs(v[2]))
-
-    @wp.func
-    def unit_axis(k: int):
-        result = vec3()
-        result[k] = one
-        return result
-
-    @wp.func
-    def support_edge(axis: int, direction: vec3):
-        """Return the corners of the edge along an axis that is farthest in a direction, both in the box's own frame."""
-        code = shapes.sign_bit(direction[0]) + 2 * shapes.sign_bit(direction[1]) + 4 * shapes.sign_bit(direction[2])
-        bit = 1 << axis
-        start = code & (7 - bit)
-        return wp.vec3i(start, start + bit, -1)
+    zero = scalar(0.0)
 
     @wp.func
     def corner_over(box: vec3, axis: int, sign: scalar, other: vec3, turn: mat33, centre: vec3, height: scalar):

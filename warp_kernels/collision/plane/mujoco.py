@@ -44,13 +44,18 @@ def mujoco_plane_functions(scalar: Any) -> SimpleNamespace:
         return features
 
     @wp.func
-    def lowest_vertex(vertices: wp.array(dtype=vec3), start: int, end: int, scale: vec3, up: vec3):
-        """Return the first of the lowest vertices of a hull, and its height above the frame's origin."""
+    def lowest_vertex(
+        vertices: wp.array(dtype=vec3), planes: MujocoPlanes, start: int, end: int, scale: vec3, up: vec3
+    ):
+        """Return the first of the lowest vertices of a hull, and its height above the frame's origin.
+
+        Vertices that belong to no face, since they lie within one or on an edge to rounding, are none of MuJoCo's hull.
+        """
         lowest = wp.int32(-1)
         least = scalar(1.0e30)
         for k in range(start, end):
             along = wp.dot(up, wp.cw_mul(vertices[k], scale))
-            if along < least:
+            if along < least and planes.fan_start[k + 1] > planes.fan_start[k]:
                 least = along
                 lowest = k - start
         return lowest, least
@@ -133,7 +138,7 @@ def mujoco_plane_functions(scalar: Any) -> SimpleNamespace:
         """Return up to four vertices, the lowest first and the others around the face; -1 for missing ones."""
         vertices = geometries.hull_vertices
         first = geometries.vertex_start[b]
-        lowest, least = lowest_vertex(vertices, first, geometries.vertex_start[b + 1], scale, up)
+        lowest, least = lowest_vertex(vertices, planes, first, geometries.vertex_start[b + 1], scale, up)
         features = wp.vec4i(-1, -1, -1, -1)
         if not height + least < margin:
             return features

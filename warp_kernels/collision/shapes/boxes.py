@@ -23,6 +23,28 @@ def box_functions(scalar: Any) -> SimpleNamespace:
         return vec3(scalar(2 * (index & 1) - 1), scalar(2 * ((index >> 1) & 1) - 1), scalar(2 * ((index >> 2) & 1) - 1))
 
     @wp.func
+    def sign_bit(x: scalar):
+        return wp.where(x > scalar(0.0), 1, 0)
+
+    @wp.func
+    def magnitude(v: vec3):
+        return vec3(wp.abs(v[0]), wp.abs(v[1]), wp.abs(v[2]))
+
+    @wp.func
+    def unit_axis(k: int):
+        result = vec3()
+        result[k] = scalar(1.0)
+        return result
+
+    @wp.func
+    def support_edge(axis: int, direction: vec3):
+        """Return the corners of the edge along an axis that is farthest in a direction, both in the box's own frame."""
+        code = sign_bit(direction[0]) + 2 * sign_bit(direction[1]) + 4 * sign_bit(direction[2])
+        bit = 1 << axis
+        start = code & (7 - bit)
+        return wp.vec3i(start, start + bit, -1)
+
+    @wp.func
     def face_corners(pose: transform, direction: vec3):
         """Return the corners, in ascending order, of the face whose normal is most opposite to a direction.
 
@@ -121,6 +143,9 @@ def box_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         corner_signs=corner_signs,
+        magnitude=magnitude,
+        unit_axis=unit_axis,
+        support_edge=support_edge,
         face_corners=face_corners,
         sphere_box_feature=sphere_box_feature,
         sphere_box=sphere_box,

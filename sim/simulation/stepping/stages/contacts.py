@@ -14,6 +14,7 @@ from warp_kernels.collision.broad_phase import WORD, broad_phase_kernels
 from warp_kernels.collision.broad_phase_groups import broad_phase_group_kernels
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
+from warp_kernels.collision.detect_boxes import detect_box_kernels
 from warp_kernels.collision.directions import direction_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.grid.cells import cell_kernels
@@ -185,10 +186,13 @@ class ContactStage(Stage):
         step = self._step
         margin = self._margin()
         for family in FAMILIES:
+            if family == CONVEX_SHAPES and step.collision.box_pairs is not None:
+                kernel = detect_box_kernels(step.scalar).detect_boxes
+                step.launch(kernel, step.num_worlds, pairs=step.collision.box_pairs, margin=margin["margin"])
             # The first family sets the number of contacts; the others add to it.
-            if family == FAMILIES[0] or step.collision.has_pairs(family):
+            pairs = step.collision.searched[family]
+            if family == FAMILIES[0] or pairs.first < pairs.end:
                 kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
-                pairs = step.collision.pairs[family]
                 step.launch(kernel, step.num_worlds, pairs=pairs, **margin)
 
     def _evaluate(self) -> None:
