@@ -55,6 +55,8 @@ CASES = {
     ("QuadrupedVelocity", "hard", "shac"): Case(1),
     ("Go2Velocity", "hard", "ppo"): Case(1, processes=1, envs=512, minutes=4.0),
     ("Go2Velocity", "mujoco", "ppo"): Case(1, processes=1, envs=512, minutes=3.0),
+    ("G1Velocity", "mujoco", "shac"): Case(1, processes=1, envs=128, minutes=3.0),
+    ("G1Velocity", "mujoco", "ppo"): Case(1, minutes=5.0),
 }
 TASKS = list(dict.fromkeys(task for task, _, _ in CASES))
 EVERY = 20.0  # seconds between two policies that are played

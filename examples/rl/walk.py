@@ -30,7 +30,7 @@ from sim.learn import load_policy, load_task, write_animation
 from sim.learn.evaluation import Actor
 
 COMMANDS, SECONDS, SETTLING = 64, 5.0, 1.0  # number of commands, duration of each and of its beginning [s]
-TOUR = ((0.8, 0.0, 0.0), (0.0, 0.4, 0.0), (0.0, -0.4, 0.0), (0.6, 0.0, 1.0))  # commands of the animation
+TOUR = ((0.8, 0.0, 0.0), (0.0, 0.4, 0.0), (0.0, -0.4, 0.0), (0.6, 0.0, 1.0))  # largest commands of the animation
 TOUR_SECONDS = 3.0  # of each
 # Simulates an action of all robots from q [n, nq], qd [n, nv] and servo targets [n, nu].
 Engine = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -179,6 +179,12 @@ def random_commands(task: VelocityTask, seed: int = 0) -> torch.Tensor:
     return task.command(COMMANDS, torch.Generator().manual_seed(seed)).float()[None]
 
 
+def tour(task: VelocityTask) -> torch.Tensor:
+    """Return the commands of the animation, as far as the task has such commands [commands, 1, 3]."""
+    low, high = torch.tensor(task.commands).unbind(dim=1)
+    return torch.tensor(TOUR).clamp(low, high)[:, None]
+
+
 @command
 def main() -> None:
     """Play a policy, print the errors and write the animation."""
@@ -205,7 +211,7 @@ def main() -> None:
     for engine, make in engines.items():
         print(f"{engine:7} {follow(policy, task, random_commands(task), make(task), SECONDS)}")
     if not options.no_render:
-        q = follow(policy, task, torch.tensor(TOUR)[:, None], here(task), TOUR_SECONDS).q[:, 0]
+        q = follow(policy, task, tour(task), here(task), TOUR_SECONDS).q[:, 0]
         size = (options.size[0], options.size[1])
         write_animation(folder / "walk.gif", task.model(), q, task.step_dt, size=size)
         print(f"wrote {folder / 'walk.gif'}")

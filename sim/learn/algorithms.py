@@ -55,6 +55,9 @@ SERVOS = {
     "envs": 512, "horizon": 24, "discount": 0.97, "trace": 0.9, "divergence": 0.04, "hidden": (128, 128),
     "value_hidden": (128, 128),
 }  # fmt: skip
+GAIT = {
+    **WALKING, "envs": 128, "horizon": 24, "deviation": 0.15, "discount": 0.97, "policy_rate": 1e-3, "value_rate": 1e-3,
+}  # fmt: skip
 PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper"): HOPPING,
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
@@ -62,6 +65,7 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("ppo", "LeggedTask"): SERVOS,
     ("ppo", "PickAndPlace"): {"envs": 128, "horizon": 24},
     ("shac", "LeggedTask"): {**WALKING, "deviation": 0.15, "discount": 0.97},
+    ("shac", "GaitTask"): GAIT,
 }
 
 

@@ -145,6 +145,9 @@ def test_locomotion(monkeypatch, tmp_path) -> None:
     )
     delays = env.state.parameters["actuator_delay"]
     assert 0.0 <= delays.min() < delays.max() <= 0.02
+    trotting = sim.envs.VectorEnv(names["TrottingDog"](), 2, device="cpu", seed=0)
+    trotting.reset()
+    assert trotting.task.phase(trotting.state).tolist() == [[0.0, 0.5, 0.5, 0.0]] * 2
 
 
 def test_viewer(monkeypatch, tmp_path) -> None:

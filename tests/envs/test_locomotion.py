@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from types import MappingProxyType
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from sim.dynamics.lowest_points import lowest_points
 from sim.envs import NewEpisodes, TaskState, VectorEnv, VelocityTask, legged_robot
 from sim.envs.tasks.locomotion.legged_robot import fitted_sphere
 from sim.envs.tasks.locomotion.robots import QuadrupedGetUp, QuadrupedVelocity
+from sim.exporters import write_mjcf
 from sim.learn import make_learner
 from tests.errors import raises_naming
 
@@ -97,6 +99,43 @@ def test_rotor_inertias_by_joint():
     np.testing.assert_allclose(robot.model.parameters["armature"], [0.0] * 6 + expected)
 
 
+LOCKABLE = """
+<mujoco><worldbody><body name="hips" pos="0 0 1"><freejoint name="root"/><geom type="box" size="0.1 0.2 0.05"/>
+  <body name="leg" pos="0 0.15 0"><joint name="hip" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.03"/></body>
+  <body name="neck" pos="0.1 0 0.1" euler="20 0 30"><joint name="neck" axis="1 2 0"/><geom size="0.05" pos="0.1 0 0.1"/>
+    <body name="head" pos="0 0 0.2" euler="0 40 0"><joint name="head" type="slide" axis="0 1 1"/>
+      <geom type="box" size="0.05 0.06 0.07" pos="0.02 0 0.1"/>
+      <body name="ear" pos="0 0.1 0"><joint name="ear" axis="0 0 1"/><geom size="0.03" pos="0.05 0 0"/></body></body>
+  </body>
+</body></worldbody>
+<actuator><position joint="hip" kp="60"/><position joint="head" kp="20"/><position joint="ear" kp="1"/></actuator>
+<keyframe><key qpos="0 0 1 1 0 0 0 0.1 0.2 0.3 0.4"/></keyframe></mujoco>
+"""
+
+
+def test_locked_joints_stay_at_their_standing_angles(tmp_path):
+    """The mass matrix is that of the whole robot in this pose, without the rows of the locked joints."""
+    file = tmp_path / "lockable.xml"
+    file.write_text(LOCKABLE)
+    stand = {"hip": -0.3, "neck": 0.7, "head": 0.1, "ear": -0.4}
+    whole = legged_robot(file, stand, dtype="float64")
+    robot = legged_robot(file, stand, locked="neck|head", dtype="float64")
+    assert (whole.joints, robot.joints) == (["hip", "neck", "head", "ear"], ["hip", "ear"])
+    assert [robot.joints[servo] for servo in robot.servos] == ["hip", "ear"]
+    assert robot.height == pytest.approx(whole.height, abs=1e-12)
+    matrices = [
+        sim.torch.Robot(each.model, device="cpu").mass_matrix(torch.tensor(each.q)[None])[0].numpy()
+        for each in (whole, robot)
+    ]
+    kept = [0, 1, 2, 3, 4, 5, 6, 9]
+    np.testing.assert_allclose(matrices[1], matrices[0][np.ix_(kept, kept)], atol=1e-12)
+    loaded = mujoco.MjModel.from_xml_path(str(write_mjcf(tmp_path / "locked.xml", robot.model)))
+    assert (loaded.nv, loaded.nu, loaded.nkey) == (8, 2, 0)
+    with raises_naming("locked", "'tail'", "lockable.xml"):
+        legged_robot(file, stand, locked="tail")
+
+
 def test_a_sphere_through_points_is_found():
     points = np.random.default_rng(0).normal(size=(50, 3))
     points = np.array([0.1, -0.2, 0.3]) + 0.4 * points / np.linalg.norm(points, axis=1, keepdims=True)
@@ -165,12 +204,13 @@ def test_targets_are_in_units_of_the_actuators(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "feet", "joints"), [("Go2Velocity", 4, 12), ("G1Velocity", 2, 29)])
+@pytest.mark.parametrize(("name", "feet", "joints"), [("Go2Velocity", 4, 12), ("G1Velocity", 2, 12)])
 def test_robots_of_example_robot_data_stand(name, feet, joints):
-    """For half a second, with targets of zero."""
+    """For half a second, with actions and commands of zero."""
     env = sim.envs.make(name, 2, device="cpu", seed=0)
     task = env.task
     assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, joints, joints)
+    task.idle = 1.0
     env.reset()
     for _ in range(25):
         _, reward, terminated, _, _ = env.step(torch.zeros(2, joints))

@@ -18,6 +18,7 @@ from sim.importers.load import read_file
 from sim.model.builder.properties import Delay, Gains, Surface
 from sim.model.checks import number, require_type
 from sim.model.model import Model
+from sim.model.specs import JointSpec
 from sim.terrain import Terrain
 from warp_kernels import types as codes
 
@@ -95,6 +96,7 @@ def legged_robot(
     feet: Sequence[Sequence[str]] | None = None,
     colliders: str = ".*",
     balls: str | None = None,
+    locked: str | None = None,
     terrain: Terrain | None = None,
     friction: float = 1.0,
     delay: Delay | None = None,
@@ -119,6 +121,8 @@ def legged_robot(
             faster.
         balls: expression for the names of meshes that collide as spheres, such as round feet with hundreds of points;
             their points lie on the sphere with the smallest sum of squared errors. Default: none.
+        locked: expression for the names of joints that stay at their standing angles, such as those of the arms; the
+            robot has neither these joints nor the file's keyframes, and is faster. Default: none.
         terrain: the ground. Default: that of the file, or a plane.
         friction: friction of the ground, which multiplies that of the feet.
         delay: delay of the servos that are added.
@@ -157,11 +161,13 @@ def legged_robot(
     if armature is not None:
         for name, inertia in by_joint("armature", armature, _moving(builder)).items():
             builder.joints[name].armature = inertia
+    angles = by_joint("stand", stand, _moving(builder))
+    if locked is not None:
+        _lock(builder, os.fspath(file), expression_of("locked", locked), angles)
     _add_ground(builder, terrain, friction)
     model = builder.finalize(dtype)
     q = model.q0.copy()
     trial = LeggedRobot(model, q, model.link_names[0] if model.num_links else "", ())
-    angles = by_joint("stand", stand, trial.joints)
     q[7:] = [angles.get(name, given) for name, given in zip(trial.joints, q[7:], strict=True)]
     q[:3] = 0.0
     heights = lowest_points(model, q)
@@ -214,6 +220,28 @@ def _add_servos(builder: ModelBuilder, file: str, kp: ByJoint | None, kd: ByJoin
 def _moving(builder: ModelBuilder) -> list[str]:
     """Return the names of the joints with one coordinate."""
     return [name for name, joint in builder.joints.items() if joint.type in (codes.REVOLUTE, codes.PRISMATIC)]
+
+
+def _lock(builder: ModelBuilder, file: str, chosen: re.Pattern[str], stand: Mapping[str, float]) -> None:
+    """Replace joints by fixed ones at their standing angles, and leave out their servos."""
+    names = [name for name in _moving(builder) if chosen.fullmatch(name)]
+    if not names:
+        raise ModelError(f"{file}: locked: '{chosen.pattern}' matches no joint with one coordinate")
+    for name in names:
+        joint = builder.joints[name]
+        along = stand.get(name, float(joint.q0[0])) * joint.axis
+        turned = Rotation.from_quat(joint.placement[3:])
+        placement = joint.placement.copy()
+        if joint.type == codes.PRISMATIC:
+            placement[:3] += turned.apply(along)
+        else:
+            placement[3:] = (turned * Rotation.from_rotvec(along)).as_quat()
+        builder.joints[name] = JointSpec(
+            name=name, type=codes.FIXED, parent=joint.parent, child=joint.child, placement=placement, axis=joint.axis
+        )
+    for name in [name for name, each in builder.actuators.items() if each.joint in names]:
+        del builder.actuators[name]
+    builder.parts[:] = [replace(part, keyframes={}) for part in builder.parts]  # with coordinates of these joints
 
 
 def _round(builder: ModelBuilder, file: str, chosen: re.Pattern[str]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sim.envs.tasks.common import BUNDLED, example_robot
+from sim.envs.tasks.locomotion.gait import GaitTask
 from sim.envs.tasks.locomotion.get_up import GetUpTask
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot, legged_robot
 from sim.envs.tasks.locomotion.velocity import VelocityTask
@@ -64,23 +65,34 @@ class Go2Velocity(VelocityTask):
         super().__init__(robot, law)
 
 
-class G1Velocity(VelocityTask):
-    """Unitree's humanoid G1 with 29 joints.
+class G1Velocity(GaitTask):
+    """Unitree's humanoid G1, which walks with the twelve joints of its legs.
 
     Args:
-        file: file of the robot; servos in it are used. Default: the URDF of example-robot-data, with the inertias of
-            its rotors.
+        file: file of the robot; servos in it are used. Default: the URDF of example-robot-data, of which the feet
+            collide, each with four spheres, with the inertias of its rotors.
         terrain: the ground. Default: a plane.
-        law: contact law, see :class:`LeggedTask`.
+        law: contact law, see :class:`LeggedTask`; "hard" takes twice the time.
         dtype: "float32" or "float64".
+        locked: joints that stay as they are when it stands, see :func:`sim.envs.legged_robot`; None for none of the 29.
     """
 
-    commands = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5))
-    least_height = 0.65
-    action_scale = MappingProxyType({".*_(hip|knee|ankle)_.*": 0.5, ".*": 0.25})
+    commands, idle = ((-0.5, 1.0), (-0.3, 0.3), (-0.5, 0.5)), 0.1
+    least_height, tilt = 0.75, 0.7
+    start_bend, start_speed = 0.05, 0.15
+    action_scale = MappingProxyType({".*_(hip_pitch|knee|ankle_pitch)_joint": 0.5, ".*": 0.25})
+    fold = MappingProxyType(
+        {".*_hip_pitch_joint": -0.25, ".*_knee_joint": 0.5, ".*_ankle_pitch_joint": -0.25, ".*": 0.0}
+    )
+    stiff = MappingProxyType({".*_(hip_pitch|knee|ankle_pitch)_joint": 0.0, ".*": 1.0})
 
     def __init__(
-        self, file: str | Path | None = None, terrain: Terrain | None = None, law: str = "hard", dtype: str = "float32"
+        self,
+        file: str | Path | None = None,
+        terrain: Terrain | None = None,
+        law: str = "mujoco",
+        dtype: str = "float32",
+        locked: str | None = ".*(waist|shoulder|elbow|wrist).*",
     ):
         found = example_robot("g1_description/urdf/g1_29dof_rev_1_0.urdf") if file is None else file
         stand = {
@@ -88,10 +100,14 @@ class G1Velocity(VelocityTask):
             ".*_shoulder_pitch_joint": 0.2, "left_shoulder_roll_joint": 0.2, "right_shoulder_roll_joint": -0.2,
             ".*_elbow_joint": 0.6,
         }  # fmt: skip
-        kp = {".*_(hip|knee).*": 200.0, ".*_ankle.*": 60.0, "waist.*": 100.0, ".*": 30.0}
-        kd = {".*_(hip|knee).*": 5.0, "waist.*": 4.0, ".*": 2.0}
+        kp = {".*_hip_.*": 150.0, ".*_knee_.*": 200.0, ".*_ankle_.*": 40.0, "waist.*": 100.0, ".*": 30.0}
+        kd = {".*_hip_.*": 3.0, ".*_knee_.*": 4.0, "waist.*": 4.0, ".*": 2.0}
         rotors = {  # of Unitree's motors and gears
             ".*_(hip_roll|knee)_.*": 0.025, ".*_hip_.*|waist_yaw.*": 0.01, ".*ankle.*|waist.*": 0.007, ".*": 0.004
         }  # fmt: skip
-        armature = rotors if file is None else None
-        super().__init__(legged_robot(found, stand, kp=kp, kd=kd, armature=armature, terrain=terrain, dtype=dtype), law)
+        colliders, armature = (".*_ankle_roll_link/.*", rotors) if file is None else (".*", None)
+        robot = legged_robot(
+            found, stand, kp=kp, kd=kd, armature=armature, colliders=colliders, locked=locked, terrain=terrain,
+            dtype=dtype,
+        )  # fmt: skip
+        super().__init__(robot, law)
