@@ -16,6 +16,29 @@ struct Tree {
     BACKSWING_MEMBER Tree(const Paths& paths, int start, int end) : path(paths), start(start), end(end) {}
 };
 
+// Entries above those of row k, from `above` on, less products with its first entries, from `first` on.
+template <typename View, typename Value>
+BACKSWING_INLINE void eliminate(
+    const View& lower, const View& upper, int above, int first, int count, Value share, Value below) {
+    for (int e = 0; e < count; ++e) {
+        lower[above + e] -= share * lower[first + e];
+        upper[above + e] -= upper[first + e] * below;
+    }
+}
+
+// The same for entries that follow each other in memory. Rows don't overlap.
+template <typename Number>
+BACKSWING_INLINE void eliminate(
+    Number* lower, Number* upper, int above, int first, int count, Number share, Number below) {
+#if defined(__clang__) && !defined(__CUDA_ARCH__)
+#pragma clang loop vectorize(assume_safety) vectorize_width(4) interleave_count(1)
+#endif
+    for (int e = 0; e < count; ++e) {
+        lower[above + e] -= share * lower[first + e];
+        upper[above + e] -= upper[first + e] * below;
+    }
+}
+
 // Factor A in place: entries of U above the diagonal, of L on it and below.
 template <typename Number, typename View>
 BACKSWING_INLINE void factor(const Tree& tree, const View& lower, const View& upper, const View& diagonal) {
@@ -26,10 +49,7 @@ BACKSWING_INLINE void factor(const Tree& tree, const View& lower, const View& up
         for (int d = 0; d < depth; ++d) {
             const int j = tree.path.ancestors[first + d], above = tree.path.starts[j];
             const auto share = upper[first + d], below = lower[first + d];
-            for (int e = 0; e < d; ++e) {
-                lower[above + e] -= share * lower[first + e];
-                upper[above + e] -= upper[first + e] * below;
-            }
+            eliminate(lower, upper, above, first, d, share, below);
             diagonal[j] -= share * below;
         }
     }
@@ -109,14 +129,21 @@ BACKSWING_INLINE void solve_mass(const Tree& tree, const View& factor_l, const V
 template <typename Number, typename Paths>
 BACKSWING_INLINE void factor_tree(const Paths& paths, int start, int end, int world, const Array<Number>& lower,
     const Array<Number>& upper, const Array<Number>& diagonal) {
-    factor<Number>(Tree(paths, start, end), column(lower, world), column(upper, world), column(diagonal, world));
+    const Tree tree(paths, start, end);
+    if (lower.strides[0] == sizeof(Number))
+        factor<Number>(tree, lower.data, upper.data, diagonal.data);
+    else
+        factor<Number>(tree, column(lower, world), column(upper, world), column(diagonal, world));
 }
 
 template <typename Number, typename Paths>
 BACKSWING_INLINE void solve_tree(const Paths& paths, int start, int end, int world, const Array<Number>& lower,
     const Array<Number>& upper, const Array<Number>& diagonal, const Array<Number>& x) {
-    solve<Number>(
-        Tree(paths, start, end), column(lower, world), column(upper, world), column(diagonal, world), column(x, world));
+    const Tree tree(paths, start, end);
+    if (lower.strides[0] == sizeof(Number))
+        solve<Number>(tree, lower.data, upper.data, diagonal.data, x.data);
+    else
+        solve<Number>(tree, column(lower, world), column(upper, world), column(diagonal, world), column(x, world));
 }
 
 template <typename Number, typename Paths>

@@ -13,6 +13,9 @@ Given the change d with the forces at v, ``M d = dt (tau - c(v))``, the change i
 dc/dv`` and ``A = M + N``. A isn't symmetric, but has the sparsity of M, see
 :mod:`warp_kernels.solver.mujoco.integrators.implicit`, where dc/dv is derived.
 
+Columns of motion of a free base are unit vectors, and a uniform velocity of the whole tree changes no bias force, so
+that N has no rows and no entries in other rows for it below the diagonal.
+
 The bias forces of a floating base are those without the acceleration of its origin about its centre of mass: ``lift(w)
 = w x (w x a)`` with the arm a is added to the gravity of its tree, see :mod:`warp_kernels.dynamics.gyroscopic`. It is
 quadratic in v too, and is part of c.
@@ -179,6 +182,60 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 upper[paths.dof_row_start[k] + i, group] += pushed
                 loss[start + i, group] += dt * a.mul(pushed, a.load(qdd, group, k))
 
+    @wp.func
+    def mass_entry(at: int, group: int, mass: real, kahan_mass: reals):
+        """Return an entry of the mass matrix with the armature of tendons."""
+        found = mass
+        if kahan_mass.shape[0] > 0:
+            found += kahan_mass[at, group]
+        return found
+
+    @wp.func
+    def couple_to_base(
+        k: int, start: int, first: int, group: int, rate: real, dt: scalar, change: real, force: spatial,
+        turned: spatial, pull: spatial, turn: motions, kahan_mass: reals, qdd: states, lower: reals, upper: reals,
+        loss: reals,
+    ):  # fmt: skip
+        """Write the entries of a row of A at the degrees of freedom of a free base, whose columns of motion are unit
+        vectors, and add to N d. Return the contribution to row k.
+
+        Bias forces don't depend on a uniform velocity, so that N has no entries below the diagonal for that.
+        """
+        lost = a.real(zero)
+        for c in range(3):
+            at = first + c
+            mass = mass_entry(at, group, force[3 + c], kahan_mass)
+            beyond = a.mul(rate, pull[3 + c])
+            lower[at, group] = mass
+            upper[at, group] = mass + beyond
+            loss[start + c, group] = loss[start + c, group] + a.mul(beyond, change)
+        for c in range(3):
+            j = start + 3 + c
+            if j < k:
+                at = first + 3 + c
+                mass = mass_entry(at, group, force[c], kahan_mass)
+                below = a.mul(rate, a.dot_spatial(force, turn[j, group]) + turned[c])
+                beyond = a.mul(rate, pull[c])
+                lower[at, group] = mass + below
+                upper[at, group] = mass + beyond
+                lost += dt * a.mul(below, a.load(qdd, group, j))
+                loss[j, group] = loss[j, group] + a.mul(beyond, change)
+        return lost
+
+    @wp.func
+    def begin_translations(
+        start: int, group: int, paths: Paths, mass: real, armature: states, joint_diagonal: reals, kahan_mass: reals,
+        lower: reals, upper: reals, diagonal: reals,
+    ):  # fmt: skip
+        """Write the rows of A of the velocity of a free base: its mass."""
+        for c in range(3):
+            k = start + c
+            diagonal[k, group] = mass + a.load_param_scalar(armature, group, k) + joint_diagonal[k, group]
+            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + c):
+                entry = mass_entry(at, group, a.real(zero), kahan_mass)
+                lower[at, group] = entry
+                upper[at, group] = entry
+
     @wp.kernel(module=module, enable_backward=False)
     def couple_velocities(
         # Model
@@ -222,6 +279,11 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         last = links.tree_start[tree + 1]
         start = links.qd_start[first]
         end = links.qd_start[last]
+        translations = int(0)  # coordinates of the position of a free base
+        if joints.keeps_axes(links.joint_type[first]):
+            translations = 3
+        for k in range(start, start + translations):
+            kahan_loss[k, group] = a.real(zero)
         squares = a.real(zero)
         for link in range(first, last):
             v = velocity[link, group]
@@ -233,7 +295,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             kahan_rate[link, group] = f.inertia_rate(body, v)
             kahan_momentum[link, group] = sp.apply_inertia(body, v)
             axis = vec3()
-            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+            for k in range(wp.max(links.qd_start[link], start + translations), links.qd_start[link + 1]):
                 axis += symmetry[k] * a.angular(subspace[k, group])
                 turn[k, group] = f.column_turn(links.joint_type[link], subspace[k, group], v_parent, v)
                 kahan_loss[k, group] = a.real(zero)
@@ -256,7 +318,7 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 kahan_inertia[parent, group] = kahan_inertia[parent, group] + body
                 kahan_rate[parent, group] = kahan_rate[parent, group] + changing
                 kahan_momentum[parent, group] = kahan_momentum[parent, group] + momentum
-            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+            for k in range(wp.max(links.qd_start[link], start + translations), links.qd_start[link + 1]):
                 s = subspace[k, group]
                 force = sp.apply_inertia(body, s)
                 changed = sp.apply_inertia(changing, s)
@@ -267,12 +329,17 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 rotor = a.load_param_scalar(armature, group, k) + joint_diagonal[k, group]
                 kahan_diagonal[k, group] = rotor + a.dot_spatial(s, force) + own
                 lost = a.mul(own, change)
-                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                of_base = int(0)
+                if translations > 0:
+                    of_base = wp.min(paths.dof_depth[k], 6)
+                    lost += couple_to_base(
+                        k, start, paths.dof_row_start[k], group, rate, dt, change, force, changed - gyration, pull,
+                        turn, kahan_mass, qdd, kahan_lower, kahan_upper, kahan_loss,
+                    )  # fmt: skip
+                for at in range(paths.dof_row_start[k] + of_base, paths.dof_row_start[k] + paths.dof_depth[k]):
                     j = paths.ancestor[at]
                     above = subspace[j, group]
-                    mass = a.dot_spatial(above, force)
-                    if kahan_mass.shape[0] > 0:
-                        mass += kahan_mass[at, group]
+                    mass = mass_entry(at, group, a.dot_spatial(above, force), kahan_mass)
                     below = a.dot_spatial(force, turn[j, group]) + a.dot_spatial(changed - gyration, above)
                     below = a.mul(rate, below)
                     beyond = a.mul(rate, a.dot_spatial(above, pull))
@@ -281,6 +348,11 @@ def kahan_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     lost += dt * a.mul(below, a.load(qdd, group, j))
                     kahan_loss[j, group] = kahan_loss[j, group] + a.mul(beyond, change)
                 kahan_loss[k, group] = kahan_loss[k, group] + lost
+        if translations > 0:
+            begin_translations(
+                start, group, paths, kahan_inertia[first, group][0], armature, joint_diagonal, kahan_mass, kahan_lower,
+                kahan_upper, kahan_diagonal,
+            )  # fmt: skip
         if floating[first] == 1:
             add_lifted_rotors(links, paths, first, group, rate, dt, w, arm, armature, qdd, kahan_upper, kahan_loss)
         system.factor_tree(paths, start, end, group, kahan_lower, kahan_upper, kahan_diagonal)

@@ -16,6 +16,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.dynamics.symmetric import symmetric_functions, symmetric_headers
+from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
@@ -25,6 +26,7 @@ from warp_kernels.types import kernel_module, lane_types
 def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and a number of worlds in a lane group, over (tree, group)."""
     t, a, of = lane_types(scalar, lanes), algebra(scalar, lanes), symmetric_functions(scalar, lanes)
+    joints = joint_functions(scalar, lanes)
     spatial, articulated = t.spatial, t.articulated
     states, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=t.real)
     motions, matrices = wp.array2d(dtype=spatial), wp.array2d(dtype=articulated)
@@ -62,7 +64,17 @@ def link_damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 s = subspace[k, group]
                 force = of.matrix_times(link_damping, link, group, s)
                 joint_diagonal[k, group] = joint_diagonal[k, group] + a.dot_spatial(s, force)
-                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                at_base = paths.dof_row_start[k]
+                of_base = int(0)
+                if joints.keeps_axes(links.joint_type[first]):
+                    # Columns of motion of a free base are unit vectors.
+                    of_base = wp.min(paths.dof_depth[k], 6)
+                    for c in range(3):
+                        if c < of_base:
+                            kahan_mass[at_base + c, group] = kahan_mass[at_base + c, group] + force[3 + c]
+                        if 3 + c < of_base:
+                            kahan_mass[at_base + 3 + c, group] = kahan_mass[at_base + 3 + c, group] + force[c]
+                for at in range(at_base + of_base, at_base + paths.dof_depth[k]):
                     entry = a.dot_spatial(subspace[paths.ancestor[at], group], force)
                     kahan_mass[at, group] = kahan_mass[at, group] + entry
 
