@@ -12,6 +12,7 @@ from tests.actuators.worlds import leg
 from tests.contact import test_kinematic_input, test_tendons
 from tests.contact.test_equalities import rod
 from tests.golden.case import Case, register
+from tests.simulation import test_rate_damping
 
 TENDONS = (
     "tendon_coefficient", "tendon_point", "tendon_stiffness", "tendon_damping", "tendon_friction_loss",
@@ -246,6 +247,13 @@ def soft_ground(**others: Any) -> Case:
     return Case(model, qd=np.tile((0.6, 0.2, 0, 0, 0, 0.5), 2), names=names, spread=0.1, **others)
 
 
+def dampers(**others: Any) -> Case:
+    """A damped cord between an arm of a forked tree and a free body."""
+    model = test_rate_damping.cord_between("load", "free", 0.3)
+    names = ("tendon_damping", "tendon_damping_polynomial", "tendon_point", "mass")
+    return Case(model, qd=np.linspace(-1.0, 1.0, model.nv), names=names, spread=0.1, **others)
+
+
 register("loops_1", loops)
 register("loops_16", loops, worlds=16)
 register("loops_pgs", loops, contact=PGS)
@@ -275,3 +283,5 @@ register("flying_16", flying, worlds=16)
 register("soft_ground", soft_ground)
 register("midpoint_flying", flying, worlds=16, options={"integrator": "midpoint"})
 register("midpoint_loops", loops, options={"integrator": "midpoint"})
+register("midpoint_dampers_1", dampers, options={"integrator": "midpoint"})
+register("midpoint_dampers_16", dampers, worlds=16, options={"integrator": "midpoint"})
