@@ -21,6 +21,7 @@ parser.add_argument("--frame", type=int, help="time code (default: the first)")
 parser.add_argument("--width", type=int, default=1280, help="width of the picture [pixels] (default 1280)")
 parser.add_argument("--height", type=int, default=960, help="height of the picture [pixels] (default 960)")
 parser.add_argument("--samples", type=int, default=64, help="paths per pixel (default 64)")
+parser.add_argument("--plain", action="store_true", help="colours as they are, bright ones cut off")
 given = parser.parse_args(sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else None)
 
 bpy.ops.wm.read_factory_settings(use_empty=True)
@@ -48,8 +49,9 @@ scene.render.engine = "CYCLES"
 scene.cycles.samples = given.samples
 scene.cycles.use_denoising = True
 scene.render.resolution_x, scene.render.resolution_y = given.width, given.height
-scene.view_settings.view_transform = "Khronos PBR Neutral"  # true colours, with highlights compressed
-scene.view_settings.exposure = -0.35
+# True colours, with highlights compressed.
+scene.view_settings.view_transform = "Standard" if given.plain else "Khronos PBR Neutral"
+scene.view_settings.exposure = 0.0 if given.plain else -0.35
 scene.render.image_settings.color_mode = "RGB"
 scene.render.filepath = os.path.abspath(given.still)
 bpy.ops.render.render(write_still=True)

@@ -15,7 +15,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.exporters import write_mjcf, write_urdf
 from sim.model.model import Model
 
-USD = (".usda", ".usdc", ".usd")
+USD = (".usda", ".usdc", ".usd", ".usdz")
 SUFFIXES = (".urdf", ".xml", *USD)
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "out",
         type=Path,
         metavar="OUT",
-        help="file to write, replaced if it exists: .urdf, .xml (MJCF), .usda, .usdc or .usd",
+        help="file to write, replaced if it exists: .urdf, .xml (MJCF), .usda, .usdc, .usd or .usdz",
     )
     parser.add_argument(
         "--lossy",

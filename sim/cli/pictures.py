@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.arrays.device_model import DeviceModel
-from sim.cli.convert import USD
 from sim.cli.files import UsageError, reader_options, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.model import Model
@@ -72,8 +71,6 @@ def through_camera(given: argparse.Namespace, model: Model, poses: np.ndarray) -
 
 if TYPE_CHECKING:  # USD's libraries take long to load
     from sim.importers.usd.motion import StoredMotion
-
-READABLE_USD = (*USD, ".usdz")
 
 
 def open_motion(given: argparse.Namespace, camera: str | None = None) -> "tuple[StoredMotion, list[str]]":

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from sim.cli.convert import USD
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import (
-    READABLE_USD,
     check_camera,
     draw_motion,
     every,
@@ -82,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
     if suffix == ".gif" and given.fps is not None and given.fps > MOST_FRAMES[suffix]:
         raise UsageError(f"--fps {given.fps:g} exceeds the maximum of {MOST_FRAMES[suffix]:g} for a .gif")
-    if given.file.suffix.lower() in READABLE_USD and not simulated:
+    if given.file.suffix.lower() in USD and not simulated:
         _play(given, suffix)
     else:
         _simulate(given, suffix)

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import warp as wp
 
+from sim.cli.convert import USD
 from sim.cli.files import UsageError, add_file, read_file, say
 from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, simulator_of, time_step
-from sim.cli.pictures import READABLE_USD, frame_rate, frame_times, open_motion
+from sim.cli.pictures import frame_rate, frame_times, open_motion
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model
@@ -86,7 +87,7 @@ def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
             "--stored shows the file's motion; remove --steps, --seconds, --dt, --worlds, --noise, --keyframe and "
             "--trajectory"
         )
-    if given.file.suffix.lower() not in READABLE_USD:
+    if given.file.suffix.lower() not in USD:
         raise UsageError(f"--stored requires a USD file, but {given.file} isn't one; remove --stored")
     motion, notes = open_motion(given)
     say(notes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
+from pxr import UsdUtils
 
 from sim.errors import ModelError
 from sim.model.checks import MOST_ITEMS, is_positive, is_whole, number, require_path, require_type
@@ -16,11 +17,13 @@ from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.simulation.contacts import Contacts
-from sim.usd.layers import ContactWriter
+from sim.usd.layers import ContactWriter, layer_errors
 from sim.usd.over import write_layer
 from sim.usd.stage import StageWriter
 
-SUFFIXES = (".usda", ".usdc", ".usd")
+LAYERS = (".usda", ".usdc", ".usd")
+PACKAGE = ".usdz"
+SUFFIXES = (*LAYERS, PACKAGE)
 # Number of values after which frames are flushed to the file
 FLUSH_AFTER = 5_000_000
 
@@ -47,7 +50,7 @@ def write_usd(
     bodies, as MuJoCo and Newton do.
 
     Args:
-        path: the file, ending in .usda (text), .usdc or .usd (binary).
+        path: the file, ending in .usda (text), .usdc or .usd (binary), or .usdz, a package with the textures inside.
         model: the model.
         poses: link poses, position and quaternion xyzw in the world frame: [frames, num_links, 7] for one world,
             [frames, num_worlds, num_links, 7] for several.
@@ -59,7 +62,8 @@ def write_usd(
             PhysX.
         over: the USD file that the model was read from. The result then holds only the time samples of its bodies, with
             that file as a sublayer: materials, lights, cameras and everything else stay the file's own. It has no
-            markers, trails and camera of its own, and one world.
+            markers, trails and camera of its own, and one world. A package (.usdz) has a copy of that file and of all
+            that it refers to.
 
     Returns:
         The path.
@@ -83,16 +87,38 @@ def write_usd(
         given = {"markers": markers, "trails": trails, "camera": camera, "massless_bodies": massless_bodies}
         return _write_over(path, model, checked, float(fps), over, [name for name, value in given.items() if value])
 
-    def write(name: str) -> None:
+    def write(name: str, target: Path) -> None:
         writer = StageWriter(
-            name, Path(path), model, float(fps), checked.shape[1], markers, trails, camera,
-            massless_bodies=massless_bodies,
-        )  # fmt: skip
+            name, target, model, float(fps), checked.shape[1], markers, trails, camera, massless_bodies=massless_bodies
+        )
         for frame in checked:
             writer.append(frame)
         writer.finish()
 
-    return write_file(path, SUFFIXES, write)
+    return _write_stage(path, write)
+
+
+def _write_stage(path: str | os.PathLike[str], write: Callable[[str, Path], None]) -> Path:
+    """Write a stage, or a package with it.
+
+    Args:
+        path: the file.
+        write: writes the file that is its first argument, of which the second is the final path.
+    """
+    target = check_target(path, SUFFIXES)
+    if target.suffix.lower() != PACKAGE:
+        return write_file(path, SUFFIXES, lambda name: write(name, target))
+
+    def write_package(name: str) -> None:
+        inside = Path(name).parent / "package"
+        inside.mkdir()
+        stage = inside / f"{target.stem}.usdc"
+        write(str(stage), stage)
+        with layer_errors():
+            if not UsdUtils.CreateNewUsdzPackage(str(stage), name):
+                raise OSError("USD can't write the package")
+
+    return write_file(path, SUFFIXES, write_package)
 
 
 def _write_over(
@@ -112,7 +138,7 @@ def _write_over(
     target, below = check_target(path, SUFFIXES), Path(over)
     if os.path.exists(target) and os.path.exists(below) and target.samefile(below):
         raise ModelError(f"{target}: is the stage itself; write the motion to another file")
-    return write_file(path, SUFFIXES, lambda name: write_layer(name, target, below, model, poses[:, 0], fps))
+    return _write_stage(path, lambda name, final: write_layer(name, final, below, model, poses[:, 0], fps))
 
 
 class UsdRecorder:
@@ -166,7 +192,7 @@ class UsdRecorder:
             raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number from 1 to {MOST_ITEMS}")
         if force_scale is not None:
             number("UsdRecorder", "force_scale", force_scale)
-        self._target = check_target(path, SUFFIXES)
+        self._target = check_target(path, LAYERS)
         self._model, self._num_worlds, self._scale = model, num_worlds, force_scale
         with system_errors(self._target):
             self._folder = WritingFolder(self._target.parent)
