@@ -166,7 +166,7 @@ def _doubled(
     started = first_impulses(simulator.engine, state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     act = None if state.act is None else state.act.numpy()[worlds]
-    begun = first_broken(simulator.engine, state.broken)
+    begun = first_broken(simulator.engine, state.broken, state.own_broken)
     broken = None if begun is None else begun.numpy()[worlds]
     trajectory = double.rollout(start_state(double, q, qd, impulses, act, broken), steps=steps, **doubled)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):

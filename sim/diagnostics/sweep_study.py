@@ -153,7 +153,7 @@ def study_sweeps(
     ]
     q, qd = (array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd))
     act = None if state.act is None else state.act.numpy()[[world]].astype(np.float64)
-    begun = first_broken(simulator.engine, state.broken)
+    begun = first_broken(simulator.engine, state.broken, state.own_broken)
     broken = None if begun is None else begun.numpy()[[world]]
 
     def trial(number: int, warm_start: bool) -> Trajectory:

@@ -88,7 +88,7 @@ class Lineariser:
             self._repeated(batches.of_worlds(state.q, model.nq, "state.q")),
             self._repeated(batches.of_worlds(state.qd, model.nv, "state.qd")),
             act=self._repeated(act),
-            broken=self._repeated(first_broken(self.engine, state.broken)),
+            broken=self._repeated(first_broken(self.engine, state.broken, state.own_broken)),
         )
         records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
         records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))

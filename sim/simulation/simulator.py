@@ -3,7 +3,6 @@
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -349,7 +348,7 @@ class Simulator:
             raise ModelError("linearise: not available with warm_start=True (impulses are then part of the state)")
         require_state(state)
         with paused_tape():
-            state = replace(state, act=first_act(self.engine, state.act))
+            state = state.with_act(first_act(self.engine, state.act))
             next_state = self.step(state, tau, control, kinematic_qd=kinematic_qd, active=active)
             if self._lineariser is None or self._lineariser.bouncing != self.engine.bouncing:
                 self._lineariser = Lineariser(self.engine)

@@ -113,10 +113,24 @@ class State:
         q_low: wp.array | None = None,
         broken: wp.array | None = None,
     ) -> State:
-        """Return a state that makes Warp arrays of q and qd on first access, which would take longer than a step."""
+        """Return a simulator's state, which makes Warp arrays of q and qd on first access, as that takes longer than a
+        step.
+        """
         state = cls.__new__(cls)
         vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act, q_low=q_low, broken=broken)
+        vars(state)["_own_broken"] = broken
         return state
+
+    def with_act(self, act: wp.array | None) -> State:
+        """Return a state with other states of actuators."""
+        state = replace(self, act=act)
+        vars(state)["_own_broken"] = self.own_broken
+        return state
+
+    @property
+    def own_broken(self) -> wp.array | None:
+        """Return ``broken`` if a simulator wrote it, otherwise None."""
+        return vars(self).get("_own_broken")
 
     def rows(self) -> tuple[AnyArray, AnyArray]:
         """Return q and qd, as Warp arrays if these have been made."""

@@ -232,7 +232,7 @@ class Trajectory:
         if self.impulses is not None:
             impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
         further = (None if rows is None else rows[row] for rows in (self.act, self.q_low, self.broken))
-        return State(self.q[row], self.qd[row], impulses, *further)
+        return State.of_rows(self.q[row], self.qd[row], impulses, *further)
 
     @classmethod
     def of(cls, recording: Recording, simulator: SimulatorLike) -> "Trajectory":

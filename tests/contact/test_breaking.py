@@ -10,6 +10,7 @@ import warp as wp
 from pxr import Usd, UsdPhysics
 
 import sim
+from sim.simulation.engine import first_state
 from tests.contact.test_switches import DT, G, geared
 from tests.errors import raises_naming
 from tests.importers.mjcf_zoo import load_quietly
@@ -197,6 +198,27 @@ def test_files(tmp_path):
             write(tmp_path / f"scene.{end}", model)
     with pytest.warns(sim.MJCFWarning, match="break"):
         sim.exporters.write_mjcf(tmp_path / "scene.xml", model, lossy=True)
+
+
+def test_marks_of_a_simulator_are_not_read_again(monkeypatch):
+    """Reading them would wait for a GPU in every call."""
+    simulator = sim.Simulator(hanging(break_force=5.0), DT, device="cpu")
+    state = simulator.step(simulator.initial_state())
+    trajectory = simulator.rollout(state, steps=2)
+
+    def read(name, values):
+        raise AssertionError(f"{name} is read")
+
+    monkeypatch.setattr(first_state, "require_zero_or_one", read)
+    simulator.step(state)
+    simulator.linearise(state)
+    simulator.rollout(trajectory.state(1), steps=2)
+    simulator.rollout(trajectory.final_state, steps=2)
+    given = wp.clone(state.broken)
+    with pytest.raises(AssertionError, match="is read"):
+        simulator.step(dataclasses.replace(state, broken=given))
+    with pytest.raises(AssertionError, match="is read"):
+        simulator.step(pickle.loads(pickle.dumps(state)))
 
 
 def test_errors():

@@ -247,6 +247,15 @@ def drag_kernels(scalar: Any, damping: bool, lanes: int = 1) -> SimpleNamespace:
     def total(x: vec3):
         return x[0] + x[1] + x[2]
 
+    @wp.func
+    def all_slopes(b: one.vec3, v: vec3, w: vec3, density: t.real, viscosity: t.real):
+        """Return p and t, and d for velocities and for turns, along the axes of a box."""
+        mean = mean_edge(b)
+        push = (push_share * mean) * viscosity
+        twist = (turn_share * mean * mean * mean) * viscosity
+        slope = box_of.slopes(v, box_of.areas(b), density, push)
+        return push, twist, slope, box_of.slopes(w, box_of.turned_areas(b), density, twist)
+
     @wp.kernel(name=kind, module=module, enable_backward=False)
     @used_arguments_only
     def drag(
@@ -296,12 +305,7 @@ def drag_kernels(scalar: Any, damping: bool, lanes: int = 1) -> SimpleNamespace:
             through = sp.point_velocity(motion, centre) - a.load_param_vec3(wind, group, 0)
             v = a.vec_mat(through, turn)
             w = a.vec_mat(a.angular(motion), turn)
-            b = drag_size[box]
-            mean = mean_edge(b)
-            push = (push_share * mean) * viscosity
-            twist = (turn_share * mean * mean * mean) * viscosity
-            slope = box_of.slopes(v, box_of.areas(b), density, push)
-            turn_slope = box_of.slopes(w, box_of.turned_areas(b), density, twist)
+            push, twist, slope, turn_slope = all_slopes(drag_size[box], v, w, density, viscosity)
             force = a.mat_vec(turn, box_of.force(v, slope, push))
             moment = a.mat_vec(turn, box_of.force(w, turn_slope, twist)) + a.cross(centre, force)
             common_wrench[link, group] = common_wrench[link, group] + a.join(moment, force)
@@ -372,10 +376,7 @@ def drag_kernels(scalar: Any, damping: bool, lanes: int = 1) -> SimpleNamespace:
             area = box_of.areas(b)
             turned_area = box_of.turned_areas(b)
             mean = mean_edge(b)
-            push = (push_share * mean) * viscosity
-            twist = (turn_share * mean * mean * mean) * viscosity
-            slope = box_of.slopes(v, area, density, push)
-            turn_slope = box_of.slopes(w, turned_area, density, twist)
+            push, twist, slope, turn_slope = all_slopes(b, v, w, density, viscosity)
             force = box_of.force(v, slope, push)
             # Forces along the axes of the box.
             wrench_bar = common_wrench_bar[link, group]

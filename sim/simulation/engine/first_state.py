@@ -27,7 +27,7 @@ def first_state(engine: Engine, state: State) -> StateArrays[AnyArray]:
     )
     if state.q_low is not None:
         first.q_low = rows_of(state.q_low, engine.num_low, "state.q_low")
-    first.broken = first_broken(engine, state.broken)
+    first.broken = first_broken(engine, state.broken, state.own_broken)
     impulses = first_impulses(engine, state.impulses)
     if impulses is not None:
         first.impulse, first.key = impulses.value, impulses.key
@@ -51,18 +51,25 @@ def first_act(engine: Engine, given: ArrayLike | None, name: str = "state.act") 
     return engine.batches.of_worlds(given, s.model.na, name)
 
 
-def first_broken(engine: Engine, given: ArrayLike | None, name: str = "state.broken") -> wp.array | None:
-    """Return which constraints are broken at first; none if it isn't given, None if no constraint breaks."""
+def first_broken(engine: Engine, given: ArrayLike | None, own: wp.array | None = None) -> wp.array | None:
+    """Return which constraints are broken at first; none if it isn't given, None if no constraint breaks.
+
+    Args:
+        engine: the engine.
+        given: 1 for broken constraints, otherwise 0.
+        own: array that a simulator wrote. Its values aren't checked: that would wait for a GPU.
+    """
     s = engine.settings
     if not s.model.breaks:
         if given is not None:
-            raise ModelError(f"{name} is given, but no constraint of the model has a break_force; remove it")
+            raise ModelError("state.broken is given, but no constraint of the model has a break_force; remove it")
         return None
     size = len(s.model.switch_names)
     if given is None:
         return wp.zeros((s.num_worlds, size), dtype=s.model.scalar, device=s.device)
-    broken = engine.batches.of_worlds(given, size, name)
-    require_zero_or_one(name, broken.numpy())
+    broken = engine.batches.of_worlds(given, size, "state.broken")
+    if own is None or given is not own:
+        require_zero_or_one("state.broken", broken.numpy())
     return broken
 
 

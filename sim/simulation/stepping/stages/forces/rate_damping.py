@@ -1,5 +1,6 @@
 """Damping along rows in the middle of a step: velocity-dependent forces of tendons and frames."""
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace
 
 
-class RateDamping:
+class RateDamping(ABC):
     """Base of the damping along some rows; see :mod:`warp_kernels.solver.midpoint.rate_damping`.
 
     Its arrays have the names by which kernels for the armature of tendons know theirs.
@@ -62,9 +63,9 @@ class RateDamping:
         """Return the arrays whose gradients kernels add to."""
         return [self.rate_gain, self.mobility, self.tendon_armature, self.tendon_curvature]
 
+    @abstractmethod
     def find_rows(self) -> None:
         """Compute d and, where no other stage has, the Jacobians; recorded on an active tape."""
-        raise NotImplementedError
 
     def damp(self) -> None:
         """Add the damping on one path to factors and accelerations, and write the rows of that on two; e and the rows
