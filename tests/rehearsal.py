@@ -43,7 +43,7 @@ CONSTANT = {
     "cone_kind", "drag_link", "drag_size", "drag_placement", "constrained", "paths", "trees", "constraint_overflow",
     "common_wrench", "lift", "path_acceleration", "_adjoint_memory", "no_acceleration", "_no_rate", "_no_change",
     "_no_weight", "joint_inertia", "symmetry", "spinning_tree", "least_inverse_mass",
-    "problem.least_inverse_mass",
+    "problem.least_inverse_mass", "levels",
 }  # fmt: skip
 # What stays zero where there is no room for it.
 COUNTS = {

@@ -2,7 +2,8 @@
 
 ``python -m tests.kernels.registers`` compiles all kernels for compute capability 9.0 in both precisions, assembles them
 with ptxas, writes ``out/sm90_float32.txt`` and ``out/sm90_float64.txt``, and fails where a kernel takes more than the
-files of the same names beside this one say. ``--accept`` writes those. It takes some minutes.
+files of the same names beside this one say. ``--accept`` writes those. It takes some minutes. ``--modules team_newton``
+does so for the modules whose names contain one of the words, and keeps the other bounds.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import warp as wp
 
@@ -23,6 +25,7 @@ from warp_kernels.registry import all_modules
 BOUNDS = Path(__file__).parent
 OUT = Path(__file__).parents[2] / "out"
 UNIT = 8  # a GPU allocates registers in multiples of this
+SCALARS = (wp.float32, wp.float64)
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ def find_ptxas() -> str | None:
         for path in sorted(Path(folder).glob("*/bin/ptxas")):
             return str(path)
     return shutil.which("ptxas")
+
+
+def bounds_file(scalar: Any) -> str:
+    """Return the name of the file of a precision."""
+    return f"sm{ARCH}_{scalar.__name__}.txt"
 
 
 def resources(ptxas: str, ptx: Path) -> list[Resources]:
@@ -116,26 +124,45 @@ def _groups(pattern: str, text: str) -> tuple[str, ...]:
     return found.groups()
 
 
+Rows = list[tuple[str, Resources]]
+
+
+def measure(ptxas: str, scalar: Any, words: list[str]) -> Rows:
+    """Return the rows of all modules, or of those whose names contain one of the words."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [
+            (module.name, row)
+            for module in all_modules(scalar)
+            if not words or any(word in module.name for word in words)
+            for row in resources(ptxas, compile_ahead(module, Path(folder)))
+        ]
+
+
+def merged(bounds: dict[tuple[str, str], Resources], rows: Rows, scalar: Any) -> Rows:
+    """Return the rows of all modules, in their order: the new ones, and the bounds of modules that have none."""
+    new = {name for name, _ in rows}
+    old = [(module, row) for (module, _), row in bounds.items() if module not in new]
+    order = {module.name: at for at, module in enumerate(all_modules(scalar))}
+    return sorted((row for row in rows + old if row[0] in order), key=lambda row: order[row[0]])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accept", action="store_true", help="make bounds of what kernels take now")
+    parser.add_argument("--modules", nargs="+", default=[], help="parts of the names of modules; default: all")
     options = parser.parse_args()
     ptxas = find_ptxas()
     if ptxas is None:
         sys.exit("error: there is no ptxas; the package nvidia-cuda-nvcc has it")
     OUT.mkdir(exist_ok=True)
     more: list[str] = []
-    for scalar in (wp.float32, wp.float64):
-        with tempfile.TemporaryDirectory() as folder:
-            rows = [
-                (module.name, row)
-                for module in all_modules(scalar)
-                for row in resources(ptxas, compile_ahead(module, Path(folder)))
-            ]
-        name = f"sm{ARCH}_{scalar.__name__}.txt"
-        more += grown(read_table((BOUNDS / name).read_text()), rows)
+    for scalar in SCALARS:
+        rows = measure(ptxas, scalar, options.modules)
+        name = bounds_file(scalar)
+        bounds = read_table((BOUNDS / name).read_text())
+        more += grown(bounds, rows)
         for folder in (OUT, BOUNDS) if options.accept else (OUT,):
-            (folder / name).write_text(table(rows))
+            (folder / name).write_text(table(merged(bounds, rows, scalar)))
             print(f"wrote {folder / name}")
     if more and not options.accept:
         sys.exit("these kernels take more than they did:\n" + "\n".join(more))

@@ -6,7 +6,18 @@ import pytest
 import warp as wp
 
 from tests.kernels.ahead import ARCH, compile_ahead, differentiation_warnings, warp_messages
-from tests.kernels.registers import BOUNDS, Resources, find_ptxas, grown, parse_report, read_table, resources, table
+from tests.kernels.registers import (
+    BOUNDS,
+    Resources,
+    bounds_file,
+    find_ptxas,
+    grown,
+    merged,
+    parse_report,
+    read_table,
+    resources,
+    table,
+)
 from warp_kernels.registry import all_kernels, all_modules
 from warp_kernels.types import INLINED
 
@@ -64,6 +75,13 @@ def test_registers_of_a_module(tmp_path: Path) -> None:
     assert "integrate forward" in found
 
 
+def test_bounds_of_other_modules_are_kept() -> None:
+    first, second = (module.name for module in all_modules(wp.float32)[:2])
+    old = [(name, Resources("old forward", 8, 0, 0, 0)) for name in (first, second, "backswing.gone.float32")]
+    new = [(second, Resources("new forward", 16, 0, 0, 0))]
+    assert merged(read_table(table(old)), new, wp.float32) == [old[0], new[0]]
+
+
 def test_report_is_read() -> None:
     report = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'aba_kernels__locals__aba_cuda_kernel_forward' for 'sm_90'
@@ -90,7 +108,7 @@ def test_kernels_that_take_more_are_named() -> None:
 @pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.__name__)
 def test_every_kernel_has_a_bound(scalar: type) -> None:
     """A kernel that has none was made since ``make registers ARGS=--accept`` ran."""
-    bounds = read_table((BOUNDS / f"sm{ARCH}_{scalar.__name__}.txt").read_text())
+    bounds = read_table((BOUNDS / bounds_file(scalar)).read_text())
     named = {(kernel.module.name, kernel.key.split("__")[-1]) for kernel in all_kernels(scalar)}
     assert named == {(module, kernel.rpartition(" ")[0]) for module, kernel in bounds}
 

@@ -23,7 +23,8 @@ import sim
 import warp_kernels.solver.newton.team as original
 from sim.simulation.stepping.solvers import teams as solvers
 from tests.contact.newton.test_solution import pressed_legs
-from tests.golden import plain
+from tests.golden import mujoco_law, plain
+from tests.golden.case import Case
 from tests.team_checks import checked_order, team_faults
 
 Runs = list[Callable[[], Any]]
@@ -41,12 +42,35 @@ OF_THE_HARD_LAW = {
     "steps.linear_residual",
     "steps.keep_impulses",
     "steps.prepare",
+    "regularisation_adjoint.team_regularisation_adjoint",
+}
+# What only sweeps need.
+OF_SWEEPS = {"impulse.team_velocity_adjoint"}
+# Files of the copy, and what the solver uses of them.
+MODULES = ("system", "solve", "adjoint", "impulse", "regularisation_adjoint")
+USED = {
+    "Levels",
+    "team_adjoint_kernels",
+    "team_impulse_kernels",
+    "team_newton_kernels",
+    "team_regularisation_kernels",
+    "team_work_struct",
 }
 
 
 def rolling(contact: sim.ContactMethod) -> Callable[[], Any]:
     """Bodies that slide and roll."""
-    case = replace(plain.skis((0.01, 0.03)), steps=3, contact=contact, options={"threads_per_world": 32})
+    return run_of(replace(plain.skis((0.01, 0.03)), contact=contact))
+
+
+def sweeping() -> Callable[[], Any]:
+    """Bodies whose impulses are swept after the solution."""
+    return run_of(mujoco_law.noslip("elliptic"))
+
+
+def run_of(case: Case, steps: int = 3) -> Callable[[], Any]:
+    """A rollout by teams, with its gradient."""
+    case = replace(case, steps=steps, options={**case.options, "threads_per_world": 32})
     simulator, given = case.simulator(), case.inputs()
     return lambda: simulator.rollout(simulator.state(given["q"], given["qd"]), given["tau"]).backward(given["q"])
 
@@ -82,12 +106,14 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         path.write_text(source, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder.parent))
-        system, solve, adjoint = (importlib.import_module(f"{COPY}.{each}") for each in ("system", "solve", "adjoint"))
-        patch.setattr(system, "team_functions", with_numbers(system.team_functions))
-        patch.setattr(solve, "kernel_module", checked(solve.kernel_module))
-        patch.setattr(solvers, "team_work_struct", system.team_work_struct)
-        patch.setattr(solvers, "team_newton_kernels", solve.team_newton_kernels)
-        patch.setattr(solvers, "team_adjoint_kernels", adjoint.team_adjoint_kernels)
+        made = {name: importlib.import_module(f"{COPY}.{name}") for name in MODULES}
+        for module in made.values():
+            if hasattr(module, "team_functions"):
+                patch.setattr(module, "team_functions", with_numbers(module.team_functions))
+        patch.setattr(made["solve"], "kernel_module", checked(made["solve"].kernel_module))
+        for module in made.values():
+            for name in USED & vars(module).keys():
+                patch.setattr(solvers, name, getattr(module, name))
         yield found
     for module in [each for each in sys.modules if each.partition(".")[0] == COPY]:
         del sys.modules[module]
@@ -150,6 +176,9 @@ def not_missed(calls: list[str], runs: Runs) -> list[str]:
 
 @pytest.mark.slow
 def test_every_sync_is_needed(calls):
-    assert len(calls) > 15
-    assert not_missed(calls, [rolling(sim.HardContact()), wedged()]) == []
-    assert set(not_missed(calls, [rolling(sim.MujocoContact())])) == OF_THE_HARD_LAW
+    assert len(calls) > 25
+    standing = plain.standing()
+    hard = [rolling(sim.HardContact()), wedged(), run_of(standing, 8)]
+    assert set(not_missed(calls, hard)) == OF_SWEEPS
+    mujoco = [rolling(sim.MujocoContact()), sweeping(), run_of(replace(standing, contact=sim.MujocoContact()), 8)]
+    assert set(not_missed(calls, mujoco)) == OF_THE_HARD_LAW

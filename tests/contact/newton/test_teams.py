@@ -23,6 +23,8 @@ from tests.simulation import differences
 from tests.team_checks import checked_order, team_faults
 from warp_kernels.solver.newton.team import solve as team_kernels
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
+from warp_kernels.solver.newton.team.impulse import team_impulse_kernels
+from warp_kernels.solver.newton.team.regularisation_adjoint import team_regularisation_kernels
 
 INSIDE = 1e-4  # [m]
 TEAM = {"threads_per_world": 32}
@@ -106,7 +108,12 @@ def reversed_items(monkeypatch):
         return module
 
     monkeypatch.setattr(team_kernels, "kernel_module", checked)
-    factories = (team_kernels.team_newton_kernels, team_adjoint_kernels)
+    factories = (
+        team_kernels.team_newton_kernels,
+        team_adjoint_kernels,
+        team_impulse_kernels,
+        team_regularisation_kernels,
+    )
     for factory in factories:
         factory.cache_clear()
     yield
@@ -116,8 +123,8 @@ def reversed_items(monkeypatch):
 
 @pytest.mark.slow
 def test_items_of_a_phase_do_not_meet(reversed_items):
-    """Bodies that slide, roll and spin, and bodies on each other."""
-    names = ("sliding and rolling", "stack", "balls in layers", "MuJoCo's law: sliding and rolling")
+    """Bodies that slide, roll and spin, bodies on each other, and a robot with branches."""
+    names = ("sliding and rolling", "stack", "balls in layers", "quadruped", "MuJoCo's law: sliding and rolling")
     for case in (CASES[name]() for name in names):
         ends = []
         for options in ({}, TEAM):
@@ -130,7 +137,8 @@ def test_items_of_a_phase_do_not_meet(reversed_items):
             np.testing.assert_allclose(team, one, rtol=0, atol=1e-8 * np.abs(one).max())
     assert team_faults() == []
     solver = team_kernels.team_newton_kernels(wp.float64, "cone", 32, 0)
-    assert solver.module.name.startswith("backswing.tests.reversed.")
+    for kernels in (solver, team_impulse_kernels(wp.float64, 32), team_regularisation_kernels(wp.float64, 32)):
+        assert kernels.module.name.startswith("backswing.tests.reversed.")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLa
 from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesWithAdjoint
 from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
-from sim.simulation.stepping.solvers.teams import MujocoTeams, NewtonTeams
+from sim.simulation.stepping.solvers.teams import ImpulsesOfTeams, MujocoTeams, NewtonTeams
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
@@ -17,8 +17,12 @@ from warp_kernels.team import WIDTHS
 
 
 def choose_impulses(step: Workspace) -> type[Impulses]:
-    """Return the class that applies impulses: by lane groups, unless something else works world by world."""
+    """Return the class that applies impulses: by teams of threads if the simulator asks for them; by lane groups,
+    unless something else works world by world.
+    """
     options = step.contact_options
+    if step.threads_per_world > 1 and step.max_constraints:
+        return ImpulsesOfTeams
     singly = step.bouncing or options.noslip or options.noslip_iterations > 0 or not step.newton
     return Impulses if singly or step.groups.lanes == 1 else ImpulsesOfGroups
 

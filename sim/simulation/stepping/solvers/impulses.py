@@ -61,9 +61,13 @@ class Impulses(Stage):
 
     def finish_adjoint(self) -> None:
         """Add the contribution of constraints to ``weight``; propagate it to free accelerations and the factors."""
-        step, kernels = self._step, impulse_kernels(self._step.scalar)
-        step.launch(kernels.weight_adjoint, step.num_worlds)
-        step.launch_over_dofs(kernels.free_step_adjoint, **step.dynamics.free_step)
+        step = self._step
+        self._finish_weights()
+        step.launch_over_dofs(impulse_kernels(step.scalar).free_step_adjoint, **step.dynamics.free_step)
+
+    def _finish_weights(self) -> None:
+        """Add the contribution of constraints to ``weight``."""
+        self._step.launch(impulse_kernels(self._step.scalar).weight_adjoint, self._step.num_worlds)
 
 
 class ImpulsesOfGroups(Impulses):

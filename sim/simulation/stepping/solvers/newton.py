@@ -213,7 +213,7 @@ class Newton(ConstraintSolver):
             step.launch(regularisation_adjoint_kernels(step.scalar, False).regularisation_adjoint, step.num_worlds)
             step.launch(along.factorisation_adjoints, step.groups.num_groups)
         else:
-            step.launch(regularisation_adjoint_kernels(step.scalar).regularisation_adjoint, step.num_worlds)
+            self._regularisation_adjoint()
         if self.second:
             self.second.add_products()
 
@@ -269,6 +269,11 @@ class Newton(ConstraintSolver):
             step.launch(smoothing_kernels(step.scalar).held_shares, step.num_worlds)
         kernel = newton_adjoint_kernels(step.scalar, self._cone, smoothed).solution_adjoint
         step.launch(kernel, step.num_worlds, **self.with_regularisation, **given)
+
+    def _regularisation_adjoint(self) -> None:
+        """Propagate from R to the rows and the mass matrix."""
+        step = self._step
+        step.launch(regularisation_adjoint_kernels(step.scalar).regularisation_adjoint, step.num_worlds)
 
     @property
     def _rows_respond(self) -> bool:

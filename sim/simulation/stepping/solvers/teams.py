@@ -1,15 +1,62 @@
-"""Newton's method by a team of threads per world, and its adjoint."""
+"""Newton's method by a team of threads per world, the velocities that follow from it, and their adjoints."""
 
 from typing import Any
 
+import numpy as np
+
 from sim.arrays.allocation import fill, zeros
+from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.mujoco import Mujoco
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
+from warp_kernels.solver.newton.team.impulse import team_impulse_kernels
+from warp_kernels.solver.newton.team.products import Levels
+from warp_kernels.solver.newton.team.regularisation_adjoint import team_regularisation_kernels
 from warp_kernels.solver.newton.team.solve import team_newton_kernels
 from warp_kernels.solver.newton.team.system import room_of, shared_dofs, team_work_struct
 from warp_kernels.team import WIDTHS, lanes_of_team
+
+
+def team_width(step: Workspace) -> int:
+    """Return the threads of a team. The width makes no difference on a CPU, which has one kernel for all of them."""
+    return max(WIDTHS) if step.device.is_cpu else step.threads_per_world
+
+
+def team_threads(step: Workspace) -> tuple[int, int]:
+    """Return the dimensions of a launch of teams."""
+    return step.num_worlds, lanes_of_team(step.device, step.threads_per_world)
+
+
+class ImpulsesOfTeams(Impulses):
+    """Velocities from impulses by a team of threads per world.
+
+    Attributes:
+        levels: degrees of freedom by their depth.
+    """
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        depth = np.asarray(step.model.dof_depth)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(depth, minlength=step.model.max_depth))])
+        self.levels: Any = fill(
+            Levels, start=step.integers(starts), dof=step.integers(np.argsort(depth, kind="stable"))
+        )
+
+    def apply(self) -> None:
+        """Add M^-1 J^T times the impulses to the free velocities."""
+        self._step.launch(self._kernels.team_apply_impulses, team_threads(self._step))
+
+    def begin_adjoint(self) -> None:
+        """Compute ``weight``, M^-1 times the adjoint of velocities, and the adjoint of impulses."""
+        self._step.launch(self._kernels.team_velocity_adjoint, team_threads(self._step))
+
+    def _finish_weights(self) -> None:
+        self._step.launch(self._kernels.team_weight_adjoint, team_threads(self._step))
+
+    @property
+    def _kernels(self) -> Any:
+        return team_impulse_kernels(self._step.scalar, team_width(self._step))
 
 
 class NewtonTeams(Newton):
@@ -23,12 +70,9 @@ class NewtonTeams(Newton):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        types, nv = step.device_model.types, step.model.nv
-        # The width of a team and shared memory make no difference on a CPU: it has one kernel for all of them.
-        width = max(WIDTHS) if step.device.is_cpu else step.threads_per_world
+        types, nv, width = step.device_model.types, step.model.nv, team_width(step)
         dofs = 0 if step.device.is_cpu else shared_dofs(step.scalar, width, nv)
         self._variant = (step.scalar, self._cone, width, dofs)
-        self._threads = (step.num_worlds, lanes_of_team(step.device, width))
         self.slope = step.worlds_last(step.max_constraints, types.mat33)
         self.mixed = step.worlds_last(step.max_constraints if step.layout.resisting else 0, types.mat33)
         self.scratch: Any = zeros((step.num_worlds, 0 if dofs else room_of(nv)), step.scalar, step.device)
@@ -36,13 +80,18 @@ class NewtonTeams(Newton):
     def _search(self, problem: Any, **velocities: Any) -> None:
         """Solve a problem by teams, see :meth:`sim.simulation.stepping.solvers.newton.Newton.solve`."""
         kernel = team_newton_kernels(*self._variant).team_newton_solve
-        self._step.launch(kernel, self._threads, work=self._team_work(problem, self.iterate), **velocities)
+        self._step.launch(kernel, team_threads(self._step), work=self._team_work(problem, self.iterate), **velocities)
 
     def _solution_adjoint(self, iterate: Any = None, **given: Any) -> None:
         kernel = team_adjoint_kernels(*self._variant).team_solution_adjoint
         given.pop("solver_iterations", None)  # systems are factored anew
         work = self._team_work(self.problem, self.iterate if iterate is None else iterate)
-        self._step.launch(kernel, self._threads, work=work, **self.with_regularisation, **given)
+        self._step.launch(kernel, team_threads(self._step), work=work, **self.with_regularisation, **given)
+
+    def _regularisation_adjoint(self) -> None:
+        step = self._step
+        kernel = team_regularisation_kernels(step.scalar, team_width(step)).team_regularisation_adjoint
+        step.launch(kernel, team_threads(step))
 
     def _team_work(self, problem: Any, iterate: Any) -> Any:
         """Return the struct of the kernels."""

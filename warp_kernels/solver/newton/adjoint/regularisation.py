@@ -23,19 +23,14 @@ from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"regularisation_adjoint_kernels": [(True,), (False,)]}
+# C++ of these functions.
+HEADERS = ("newton/regularisation_adjoint.h",)
 
 
 @functools.cache
-def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
-    """Return the kernel for one precision, one thread per world; if not ``whole``, without
-    :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and propagates them through the factorisation.
-    """
-    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
-    factor = factor_kernels(scalar)
-    products = product_functions(scalar)
-    name = "newton.regularisation_adjoint" if whole else "newton.regularisation_adjoint_groups"
-    module = kernel_module(name, scalar, headers=("newton/regularisation_adjoint.h",))
-
+def regularisation_functions(scalar: Any) -> SimpleNamespace:
+    """Return the Warp functions for one precision."""
+    vec3 = warp_types(scalar).vec3
     native = Native(scalar, 1, "regularisation_adjoint")
 
     @native.func_native()
@@ -65,6 +60,53 @@ def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNam
         """Subtract ``weight`` times the entries from ``first`` on from those from ``pair`` on. Return the latter times
         L's from ``first`` on.
         """
+
+    @wp.func
+    def row_adjoint(
+        k: int,
+        world: int,
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        mass_bar: wp.array2d(dtype=scalar),
+        mass_bar_diagonal: wp.array2d(dtype=scalar),
+    ):
+        """Convert the adjoints of the row of L of degree of freedom k and of its D, in place, to those of the mass
+        matrix; those of its ancestors are already converted.
+
+        The factorisation subtracts l_j D l_i of each degree of freedom from the entries of its ancestors i and j.
+        """
+        first = paths.dof_row_start[k]
+        pivot = scalar(1.0) / factor_d[k, world]
+        pivot_bar = mass_bar_diagonal[k, world]
+        for d in range(paths.dof_depth[k]):
+            j = paths.ancestor[first + d]
+            below = factor_l[first + d, world]
+            own = mass_bar_diagonal[j, world] * below
+            pairs = take_pairs(first, paths.dof_row_start[j], d, pivot * below, factor_l, mass_bar, world)
+            pivot_bar -= (own + pairs) * below
+            left = mass_bar[first + d, world] - pivot * (scalar(2.0) * own + pairs)
+            mass_bar[first + d, world] = left
+        for d in range(paths.dof_depth[k]):
+            bar = mass_bar[first + d, world] * factor_d[k, world]
+            mass_bar[first + d, world] = bar
+            pivot_bar -= bar * factor_l[first + d, world]
+        mass_bar_diagonal[k, world] = pivot_bar
+
+    return SimpleNamespace(take_above=take_above, row_adjoint=row_adjoint)
+
+
+@functools.cache
+def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
+    """Return the kernel for one precision, one thread per world; if not ``whole``, without
+    :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and propagates them through the factorisation.
+    """
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
+    factor = factor_kernels(scalar)
+    products = product_functions(scalar)
+    name = "newton.regularisation_adjoint" if whole else "newton.regularisation_adjoint_groups"
+    module = kernel_module(name, scalar, headers=HEADERS)
+    own = regularisation_functions(scalar)
 
     @wp.func
     def shared_length(constraint: int, world: int, paths: Paths, constraints: Constraints):
@@ -109,38 +151,8 @@ def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNam
             response = scalar(2.0) * factor_d[k, world] * (block_bar * z)
             if d >= new:
                 solver_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
-            response -= take_above(paths, k, at, z, d >= new, factor_l, coupled_response, solver_mass_bar, world)
+            response -= own.take_above(paths, k, at, z, d >= new, factor_l, coupled_response, solver_mass_bar, world)
             coupled_response[at + k, world] = response
-
-    @wp.func
-    def factorisation_adjoint(
-        world: int,
-        paths: Paths,
-        factor_l: wp.array2d(dtype=scalar),
-        factor_d: wp.array2d(dtype=scalar),
-        mass_bar: wp.array2d(dtype=scalar),
-        mass_bar_diagonal: wp.array2d(dtype=scalar),
-    ):
-        """Convert the adjoints of L and D, in place, to those of the mass matrix.
-
-        The factorisation subtracts l_j D l_i of each degree of freedom from the entries of its ancestors i and j.
-        """
-        for k in range(paths.dof_depth.shape[0]):
-            first = paths.dof_row_start[k]
-            pivot = scalar(1.0) / factor_d[k, world]
-            pivot_bar = mass_bar_diagonal[k, world]
-            for d in range(paths.dof_depth[k]):
-                j = paths.ancestor[first + d]
-                below = factor_l[first + d, world]
-                own = mass_bar_diagonal[j, world] * below
-                pairs = take_pairs(first, paths.dof_row_start[j], d, pivot * below, factor_l, mass_bar, world)
-                pivot_bar -= (own + pairs) * below
-                mass_bar[first + d, world] -= pivot * (scalar(2.0) * own + pairs)
-            for d in range(paths.dof_depth[k]):
-                bar = mass_bar[first + d, world] * factor_d[k, world]
-                mass_bar[first + d, world] = bar
-                pivot_bar -= bar * factor_l[first + d, world]
-            mass_bar_diagonal[k, world] = pivot_bar
 
     @wp.kernel(
         name="regularisation_adjoint" if whole else "regularisation_adjoint_of_constraints",
@@ -198,6 +210,7 @@ def regularisation_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNam
                 new = shared_length(constraint, world, paths, constraints)
         if wp.static(whole):
             if count > 0:
-                factorisation_adjoint(world, paths, factor_l, factor_d, solver_mass_bar, solver_mass_bar_diagonal)
+                for k in range(paths.dof_depth.shape[0]):
+                    own.row_adjoint(k, world, paths, factor_l, factor_d, solver_mass_bar, solver_mass_bar_diagonal)
 
     return SimpleNamespace(module=module, regularisation_adjoint=regularisation_adjoint)

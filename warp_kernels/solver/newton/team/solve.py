@@ -23,9 +23,9 @@ VARIANTS = {
 }  # fmt: skip
 
 
-def team_module(name: str, scalar: Any, friction: str, width: int, dofs: int) -> wp.Module:
-    """Return the module of a kernel, with the options of all of them."""
-    module = kernel_module(f"{name}.{friction}.{width}.{dofs}", scalar, headers=(*WORLD_HEADERS, *TEAM_HEADERS))
+def team_module(name: str, scalar: Any, *variant: str | int, headers: tuple[str, ...] = WORLD_HEADERS) -> wp.Module:
+    """Return the module of kernels of teams, with the options of all of them."""
+    module = kernel_module(".".join(map(str, (name, *variant))), scalar, headers=(*headers, *TEAM_HEADERS))
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     return module

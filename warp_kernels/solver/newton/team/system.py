@@ -12,9 +12,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact
-from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.newton.residual import residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.team.products import team_product_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.team import fits_shared_memory, team_functions
 from warp_kernels.types import warp_types
@@ -91,7 +91,7 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
     """
     f = residual_functions(scalar, friction)
     team = team_functions(scalar, width, room_of(dofs))
-    factor = factor_kernels(scalar)
+    of_dof = team_product_functions(scalar)
     Work = team_work_struct(scalar)
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     zero, one = scalar(0.0), scalar(1.0)
@@ -102,32 +102,16 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
         return wp.array(ptr=team.memory(work.scratch, work.world), shape=(work.nv, (work.nv + 2) | 1), dtype=scalar)
 
     @wp.func
-    def path_dof(tail: int, d: int, paths: Paths):
-        """Return the degree of freedom at depth d of the path to ``tail``."""
-        return factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-
-    @wp.func
     def entry(i: int, k: int, work: Work):
-        """Return the rows' entry of constraint i at degree of freedom k, of both sides; zero if it isn't on a path."""
-        total = vec3()
-        d = work.paths.dof_depth[k]
-        for side in range(2):
-            tail = work.constraints.tail[2 * i + side, work.world]
-            if tail >= 0:
-                if d <= work.paths.dof_depth[tail]:
-                    if path_dof(tail, d, work.paths) == k:
-                        total += work.problem.row[(2 * i + side) * work.paths.max_depth + d, work.world]
-        return total
+        """Return the rows' entry of constraint i at degree of freedom k."""
+        return of_dof.entry(i, k, work.world, work.paths, work.constraints, work.problem.row)
 
     @wp.func
     def with_pushes(k: int, value: scalar, share: scalar, pushes: wp.array2d(dtype=vec3), work: Work):
         """Add a share of the transposed rows times ``pushes`` to a value of degree of freedom k."""
-        total = value
-        for i in range(work.count):
-            push = pushes[i, work.world]
-            if wp.dot(push, push) > zero:
-                total += share * wp.dot(entry(i, k, work), push)
-        return total
+        return of_dof.with_pushes(
+            k, value, share, pushes, work.count, work.world, work.paths, work.constraints, work.problem.row
+        )
 
     @wp.func
     def find_slopes(mode: int, work: Work):
@@ -161,7 +145,7 @@ def team_system_functions(scalar: Any, friction: str, width: int, dofs: int) -> 
             if tail >= 0:
                 here = (2 * i + side) * work.paths.max_depth
                 for d in range(work.paths.dof_depth[tail] + 1):
-                    q = work.nv - 1 - path_dof(tail, d, work.paths)
+                    q = work.nv - 1 - of_dof.path_dof(tail, d, work.paths)
                     matrix[p, q] = matrix[p, q] - wp.dot(push, work.problem.row[here + d, work.world])
 
     @wp.func
