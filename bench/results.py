@@ -311,7 +311,7 @@ PAGES = [
         "Robots that follow velocities",
         "A quadruped follows commanded velocities to within 0.1 m/s after 60 to 120 s of training on two cores.\n"
         "Trained on hard contacts, its error in MuJoCo is up to 0.06 m/s larger; trained under MuJoCo's law, the\n"
-        "same. Unitree's Go2 takes 145 to 160 s on one core.",
+        "same. Unitree's Go2 takes 145 to 160 s on one core, the humanoid G1 205 s on two.",
         (Section("", "walking_cpu.json", "python -m bench.walking --seeds 5", walking.section),),
     ),
     Page(

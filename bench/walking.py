@@ -209,13 +209,15 @@ def section(record: dict[str, Any]) -> str:
 
 WALKING = """\
 Robots follow random velocities of up to 1 m/s ahead and back, 0.5 m/s to the sides and 1 rad/s about the vertical.
+G1 follows up to 1 m/s ahead, 0.5 m/s back, 0.3 m/s to the sides and 0.5 rad/s.
 In training, friction varies by a factor of 0.5 to 1.2 and masses and gains by 10 % between episodes, and robots are
 pushed.
 
 The errors are those of the policy without randomness: 64 robots follow a command each for five seconds from standing,
 without the first second. The error of the velocity is its mean distance from the command at each action, 50 times a
 second, with the swaying of the gait; that of its mean takes the mean velocity of each robot. The processor time is that
-of all processes: two with 256 environments for the quadruped, one with 512 for Go2.
+of all processes: two with 256 environments for the quadruped and G1 by PPO, one with 512 for Go2 and one with 128 for
+G1 by SHAC.
 
 For MuJoCo the model is written as MJCF. It has the same time step, the integrator "implicitfast" and soft contacts. The
 law "mujoco" takes MuJoCo's steps in training, too.
@@ -223,6 +225,10 @@ law "mujoco" takes MuJoCo's steps in training, too.
 One of the two trainings of the quadruped under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for
 the time that feet are in the air has no gradient. Go2 was trained once for each law, and played every
 40 s on hard contacts; under MuJoCo's law it had a minute less.
+
+G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joints of its legs. It was trained once by
+each algorithm, on busy cores. By SHAC, with the same learning rate all the time, its error is 0.19 m/s after 81 s and
+then stays between 0.16 and 0.21, where up to 4 of 64 robots fall; PPO takes 163 s to 0.20 m/s, and gets further.
 """
 
 
