@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact
-from warp_kernels.solver.mujoco.laws import ALL_CONES, resisting_cone_functions
+from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
@@ -43,7 +43,6 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     f = residual_functions(scalar, friction, smoothed)
     linear, products = f.linear, f.products
     law_adjoint = law_adjoint_functions(scalar, friction, smoothed)
-    cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Equalities = solver_structs(scalar).Equalities
@@ -312,22 +311,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             item = constraints.item[i, world]
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             if wp.static(f.paired) and (follows_contact(kind) or f.is_paired(kind, item, world, problem)):
-                # The impulses are homogeneous in the values of both, whose R have one factor.
-                compliance_bar[i, world] = -problem.row_stiffness[i, world][0] * wp.dot(
-                    rhs_bar[i, world], iterate.value[i, world]
+                law_adjoint.pair_adjoint(
+                    i, kind, item, world, problem, iterate, rhs_bar, bound_bar, compliance_bar, contact_resistance_bar
                 )
-                bound_bar[i, world] = zero
-                if follows_contact(kind):
-                    found = cone.coefficient_bars(
-                        iterate.value[item, world],
-                        iterate.value[i, world],
-                        problem.row_stiffness[item, world],
-                        f.coefficients(item, world, problem),
-                        iterate.slip[item, world],
-                        iterate.slip[i, world],
-                    )
-                    bound_bar[item, world] = found[0]
-                    contact_resistance_bar[item, world] += vec2(found[1], found[2])
                 continue
             bars = law_adjoint.bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]

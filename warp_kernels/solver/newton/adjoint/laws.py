@@ -7,8 +7,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import has_own_compliance, is_bounded_by_normal, is_unbounded
+from warp_kernels.constraints.kinds import follows_contact, has_own_compliance, is_bounded_by_normal, is_unbounded
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.mujoco.laws import resisting_cone_functions
 from warp_kernels.solver.newton.adjoint.smoothing import smoothing_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -24,7 +25,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction, smoothed)
     laws = f.laws
-    smoothing = smoothing_functions(scalar, friction)
+    smoothing, cone = smoothing_functions(scalar, friction), resisting_cone_functions(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     whitening = whitening_functions(scalar)
     structs = newton_structs(scalar)
@@ -138,8 +139,41 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         )
         return mean * wp.identity(n=3, dtype=scalar)
 
+    @wp.func
+    def pair_adjoint(
+        constraint: int,
+        kind: int,
+        item: int,
+        world: int,
+        problem: Problem,
+        iterate: Iterate,
+        rhs_bar: wp.array2d(dtype=vec3),
+        bound_bar: wp.array2d(dtype=scalar),
+        compliance_bar: wp.array2d(dtype=scalar),
+        contact_resistance_bar: wp.array2d(dtype=vec2),
+    ):
+        """Compute the adjoints of bounds and compliance of a contact and its TORSION, solved as a pair."""
+        # The impulses are homogeneous in the values of both, whose R have one factor.
+        value = iterate.value[constraint, world]
+        compliance_bar[constraint, world] = common_resistance_adjoint(
+            constraint, world, value, rhs_bar[constraint, world], problem
+        )
+        if follows_contact(kind):
+            bound_bar[constraint, world] = zero
+            found = cone.coefficient_bars(
+                iterate.value[item, world],
+                value,
+                problem.row_stiffness[item, world],
+                f.coefficients(item, world, problem),
+                iterate.slip[item, world],
+                iterate.slip[constraint, world],
+            )
+            bound_bar[item, world] = found[0]
+            contact_resistance_bar[item, world] += vec2(found[1], found[2])
+
     return SimpleNamespace(
         bound_adjoint=bound_adjoint,
+        pair_adjoint=pair_adjoint,
         common_resistance_adjoint=common_resistance_adjoint,
         resistance_adjoint=resistance_adjoint,
         mobility_adjoint=mobility_adjoint,

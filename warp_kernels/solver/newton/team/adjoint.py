@@ -172,24 +172,11 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
             i = team.item(n, count)
             kind = work.constraints.kind[i, world]
             item = work.constraints.item[i, world]
-            value = work.iterate.value[i, world]
             if wp.static(f.paired) and (follows_contact(kind) or f.is_paired(kind, item, world, work.problem)):
-                compliance_bar[i, world] = law_adjoint.common_resistance_adjoint(
-                    i, world, value, rhs_bar[i, world], work.problem
-                )
-                if follows_contact(kind):
-                    bound_bar[i, world] = zero
-                    found = f.cone.coefficient_bars(
-                        work.iterate.value[item, world],
-                        value,
-                        work.problem.row_stiffness[item, world],
-                        f.coefficients(item, world, work.problem),
-                        work.iterate.slip[item, world],
-                        work.iterate.slip[i, world],
-                    )
-                    bound_bar[item, world] = found[0]
-                    before = contact_resistance_bar[item, world]
-                    contact_resistance_bar[item, world] = before + vec2(found[1], found[2])
+                law_adjoint.pair_adjoint(
+                    i, kind, item, world, work.problem, work.iterate, rhs_bar, bound_bar, compliance_bar,
+                    contact_resistance_bar,
+                )  # fmt: skip
                 continue
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, work.problem, work.iterate)
             bars = law_adjoint.bound_adjoint(
@@ -198,6 +185,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
             bound_bar[i, world] = bars[0]
             if follows_contact(kind):
                 contact_resistance_bar[item, world] = contact_resistance_bar[item, world] + bars
+            value = work.iterate.value[i, world]
             if wp.static(f.coupled):
                 resistance_bar = law_adjoint.resistance_adjoint(
                     i, kind, world, value, rhs_bar[i, world], bounds, regularisation, work.constraints, work.problem,
