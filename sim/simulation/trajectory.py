@@ -16,12 +16,12 @@ from sim.model.model import Model
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts
 from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.recorded import INPUTS, RECORDED, Recorded
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.motion_figure import figure_of_joints, table_of_joints
 from sim.simulation.options import ContactMethod
 from sim.simulation.parameters import SimulatorParameters
-from sim.simulation.recorded import INPUTS, RECORDED, Recorded
 from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.rollout.records import Records
 
