@@ -19,7 +19,7 @@ CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 # Methods for the package itself, and importers, which have tests of their own with hostile files.
 INTERNAL = {
-    "State.of_rows", "State.rows", "Trajectory.of", "Trajectory.recording", "Trajectory.remember",
+    "State.of_rows", "State.rows", "State.with_act", "Trajectory.of", "Trajectory.recording", "Trajectory.remember",
     "ModelBuilder.elements", "Robot.forward", "ModelBuilder.add_part",
 }  # fmt: skip
 
