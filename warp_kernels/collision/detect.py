@@ -118,7 +118,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         behind = bool(False)
         for k in range(4):
             if features[k] >= 0:
-                if mesh_balls.has_behind(data, field, over_field.element_of(packed, a, features[k]), centre):
+                if mesh_balls.has_behind(data, field, over_field.element_of(packed, a, field, features[k]), centre):
                     behind = True
         if not behind:
             return features, wall
@@ -126,7 +126,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         if before >= 0:
             for k in range(4):
                 if features[k] >= 0:
-                    element = over_field.element_of(packed, a, features[k])
+                    element = over_field.element_of(packed, a, field, features[k])
                     if mesh_balls.faces_away(data, field, element, before, centre):
                         distance, _point, _normal = feature_contact(
                             geometries, packed, a, b, features[k], pose_a, size_a, pose_b, size_b, data, world

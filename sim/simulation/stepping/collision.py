@@ -22,7 +22,7 @@ from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.collision.convex.mujoco_boxes import MOST as MOST_OF_BOXES
 from warp_kernels.collision.field.grid import KINDS
-from warp_kernels.collision.field.hull.contact import EDGE_KINDS
+from warp_kernels.collision.field.hull.contact import EDGE_KINDS, MOST, window_size
 from warp_kernels.collision.pairs import (
     BALL_PAIRS,
     BALLS,
@@ -434,17 +434,32 @@ def family_of(model: Model, i: int, j: int) -> int:
 def _check_features(
     model: Model, shapes: PackedShapes, elements: MeshElements, on_ground: Iterable[tuple[int, int]]
 ) -> None:
-    """Raise ModelError if feature ids of a body on a heightfield or mesh exceed 32 bits."""
+    """Raise ModelError if feature ids of a body on a heightfield or mesh exceed 31 bits."""
     for body, field in on_ground:
         heights = model.geometries[field].heights
         vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
         points = len(elements.corner[elements.stored[field]]) if heights is None else heights.size
-        if points * (KINDS * vertices + faces + EDGE_KINDS * edges) > np.iinfo(np.int32).max:
-            raise ModelError(
-                f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} "
-                f"{'elements' if heights is None else 'points'}, together too many; simplify the mesh, or divide the "
-                f"{'triangle mesh' if heights is None else 'heightfield'}"
-            )
+        parts = KINDS * vertices + faces + EDGE_KINDS * edges
+        if points * parts <= MOST or (heights is not None and _cells_under(model, body, field) <= window_size(parts)):
+            continue
+        raise ModelError(
+            f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} "
+            f"{'elements' if heights is None else 'points'}, together too many; simplify the mesh, or divide the "
+            f"{'triangle mesh' if heights is None else 'heightfield'}"
+        )
+
+
+def _cells_under(model: Model, body: int, field: int) -> float:
+    """Return the rows or columns of a heightfield that the ids of a body's features must distinguish.
+
+    A feature's element is on either side of the body's origin, within its radius; twice that, since sizes may change.
+    """
+    ground, hull = model.geometries[field], model.geometries[body]
+    assert ground.heights is not None
+    spacing = 2.0 * ground.size[:2] / (np.array(ground.heights.shape[::-1]) - 1)
+    corners = _hull(hull)
+    radius = np.linalg.norm(hull.size * (np.abs(corners).max(axis=0) if len(corners) else 1.0))
+    return float(8.0 + 4.0 * radius / spacing.min())
 
 
 def _describe(model: Model, index: int) -> str:

@@ -96,7 +96,7 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return choices.with_lead(found, 4, lead), deepest
 
     @wp.func
-    def element_of(packed: PackedShapes, a: int, feature: int):
+    def element_of(packed: PackedShapes, a: int, field: Field, feature: int):
         """Return the element of a feature."""
         return feature // PARTS
 

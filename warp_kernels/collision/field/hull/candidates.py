@@ -130,9 +130,9 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return choices.with_lead(found, 4, lead), deepest
 
     @wp.func
-    def element_of(packed: PackedShapes, a: int, feature: int):
-        """Return the element of a feature."""
-        return hulls.element_of(hulls.ranges_of(packed.extent[a], packed.edge_extent[a]), feature)
+    def element_of(packed: PackedShapes, a: int, field: Field, feature: int):
+        """Return the element of a feature on a mesh."""
+        return hulls.element_of(hulls.ranges_of(packed.extent[a], packed.edge_extent[a]), field, feature, vec3())
 
     return SimpleNamespace(
         Data=Data,

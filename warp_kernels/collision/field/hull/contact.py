@@ -4,6 +4,9 @@ A hull is a box or a convex mesh: V vertices, F faces and E edges, packed with t
 vertices touch triangles, edges and points, its faces points, its edges edges and points. A feature is (6 V + F + 4 E) *
 point + part with the point that the element belongs to, and the part 6 * vertex + kind, 6 V + face, or 6 V + F + 4 * edge +
 kind - EDGE_X.
+
+If that would exceed 31 bits on a heightfield, its points are numbered within a square window that is repeated over the
+field. Such a number is unique near the hull, which is much smaller than the window, and doesn't change when the hull moves.
 """
 
 import functools
@@ -15,11 +18,22 @@ import warp as wp
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 # Kinds of element that an edge touches, EDGE_X and those after it.
 EDGE_KINDS = KINDS - EDGE_X
+# Greatest feature.
+MOST = 2**31 - 1
+
+
+def window_size(parts: int) -> int:
+    """Return the rows and columns of the window, a power of two, for this number of parts of a hull."""
+    size = 1
+    while 4 * size * size <= MOST // parts:
+        size *= 2
+    return size
 
 
 @functools.cache
@@ -28,7 +42,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     surface = surface_functions(scalar, ground)
-    Data = surface.Data
+    Data, Field = surface.Data, surface.Field
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     lines = line_functions(scalar)
@@ -72,17 +86,63 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return edge_part(ranges, ranges.num_edges, EDGE_X)
 
     @wp.func
-    def element_of(ranges: Ranges, feature: int):
-        """Return the element of the field of a feature."""
-        point = feature // number_of_parts(ranges)
-        part = feature - point * number_of_parts(ranges)
+    def window_of(parts: int):
+        """Return :func:`window_size`."""
+        size = int(1)
+        for _k in range(14):
+            if 4 * size * size <= wp.static(MOST) // parts:
+                size *= 2
+        return size
+
+    @wp.func
+    def number_in_window(field: Field, parts: int, point: int):
+        """Return the number of a point in the window, or its own number if that of all features has 31 bits."""
+        result = point
+        if wp.static(ground != TRIANGLES):
+            columns = field.shape[2]
+            if field.shape[1] * columns > wp.static(MOST) // parts:
+                size = window_of(parts)
+                row = point // columns
+                result = (row % size) * size + (point - row * columns) % size
+        return result
+
+    @wp.func
+    def nearest_in_line(number: int, size: int, near: scalar, count: int):
+        """Return the index below ``count`` that is ``number`` in a window of this size, and nearest to another index."""
+        start = int(wp.clamp(near, scalar(0.0), scalar(count - 1)))
+        offset = (number - start % size + size) % size
+        if 2 * offset >= size:
+            offset -= size
+        return wp.clamp(start + offset, 0, count - 1)
+
+    @wp.func
+    def point_of(field: Field, parts: int, number: int, near: vec3):
+        """Return the point of the ground with a number in the window, nearest to a position in the field's frame."""
+        result = number
+        if wp.static(ground != TRIANGLES):
+            rows = field.shape[1]
+            columns = field.shape[2]
+            if rows * columns > wp.static(MOST) // parts:
+                size = window_of(parts)
+                along_x = scalar(0.5) * (near[0] / field.size[0] + scalar(1.0)) * scalar(columns - 1)
+                along_y = scalar(0.5) * (near[1] / field.size[1] + scalar(1.0)) * scalar(rows - 1)
+                row = nearest_in_line(number // size, size, along_y, rows)
+                result = row * columns + nearest_in_line(number % size, size, along_x, columns)
+        return result
+
+    @wp.func
+    def element_of(ranges: Ranges, field: Field, feature: int, centre: vec3):
+        """Return the element of the ground of a feature. centre: the hull's origin in the field's frame."""
+        parts = number_of_parts(ranges)
+        number = feature // parts
+        part = feature - number * parts
         kind = part % KINDS
         if part >= face_part(ranges, 0):
             kind = POINT
             edge = part - edge_part(ranges, 0, EDGE_X)
             if edge >= 0:
                 kind = EDGE_X + edge % EDGE_KINDS
-        return KINDS * point + kind
+        return KINDS * point_of(field, parts, number, centre) + kind
 
     @wp.func
     def corners_of(ranges: Ranges, feature: int, packed: PackedShapes):
@@ -147,8 +207,8 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         ranges = ranges_of(packed.extent[a], packed.edge_extent[a])
         codes = corners_of(ranges, feature, packed)
-        element = element_of(ranges, feature)
         field = surface.field_of(geometries, b, size_b, data, world)
+        element = element_of(ranges, field, feature, wp.transform_get_translation(local))
         corners = surface.corners_of(data, field, element)
         distance, point, upward = hull_contact(
             element % KINDS,
@@ -170,6 +230,7 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
         face_part=face_part,
         edge_part=edge_part,
         number_of_parts=number_of_parts,
+        number_in_window=number_in_window,
         element_of=element_of,
         corners_of=corners_of,
         vertex=vertex,

@@ -148,7 +148,8 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
                             continue
                 if surface.convex_within(data, field, key, corners, normal, choice.slack):
                     parts = hulls.number_of_parts(hull.ranges)
-                    feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, key[0])
+                    number = hulls.number_in_window(field, parts, surface.number_at(field, key))
+                    feature = parts * number + hulls.edge_part(hull.ranges, k, key[0])
                     point = corners[0] + on_segment * (corners[1] - corners[0])
                     choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return choice

@@ -50,7 +50,8 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
         if distance < bounds.cutoff and (key[0] <= UPPER_TRIANGLE or distance > scalar(touching)):
             if surface.nearest_on_element(data, field, key, corners, vertex, point, normal):
                 parts = hulls.number_of_parts(hull.ranges)
-                feature = parts * surface.number_at(field, key) + hulls.vertex_part(code, key[0])
+                number = hulls.number_in_window(field, parts, surface.number_at(field, key))
+                feature = parts * number + hulls.vertex_part(code, key[0])
                 choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return choice
 
@@ -66,7 +67,8 @@ def hull_vertex_functions(scalar: Any, ground: str) -> SimpleNamespace:
             corners = surface.corners_of(data, field, under)
             distance, point, normal = lines.ball_contact(under % KINDS, corners, vertex, scalar(0.0))
             if surface.nearest_on_triangle(data, field, corners, vertex, distance, point):
-                feature = parts * (under // KINDS) + hulls.vertex_part(code, under % KINDS)
+                number = hulls.number_in_window(field, parts, under // KINDS)
+                feature = parts * number + hulls.vertex_part(code, under % KINDS)
                 choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
             if distance < scalar(0.0):
                 return choice
@@ -193,7 +195,8 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 best = -1
         if best >= 0:
             parts = hulls.number_of_parts(hull.ranges)
-            feature = parts * surface.number_at(field, key) + hulls.face_part(hull.ranges, best)
+            number = hulls.number_in_window(field, parts, surface.number_at(field, key))
+            feature = parts * number + hulls.face_part(hull.ranges, best)
             choice = choices.consider(choice, bounds.cutoff, feature, least, point, normal)
         return choice
 
@@ -235,7 +238,8 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 if wp.dot(normal, surface.up_at(data, field, key)) * distance > level:
                     if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
                         parts = hulls.number_of_parts(hull.ranges)
-                        feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, POINT)
+                        number = hulls.number_in_window(field, parts, surface.number_at(field, key))
+                        feature = parts * number + hulls.edge_part(hull.ranges, k, POINT)
                         choice = choices.consider(choice, bounds.cutoff, feature, distance, point, normal)
         return choice
 
