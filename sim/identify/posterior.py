@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, require_callable, require_flags, require_seed
+from sim.model.checks import as_numbers, is_whole, require_callable, require_flags, require_seed, require_type
 
 TAIL = 5.0  # degrees of freedom of the proposals, Student's t with heavier tails than a posterior
 WIDER = 3.0  # width of the first proposals relative to the first covariances
@@ -49,6 +49,9 @@ class Posterior:
 
     def quantile(self, probability: float) -> np.ndarray:
         """Return the quantile of each unknown at a probability [n, k]."""
+        require_type("quantile: probability", probability, (int, float, np.number), "a number from 0 to 1")
+        if not 0.0 <= probability <= 1.0:
+            raise ModelError(f"quantile: probability is {probability!r}; it must lie between 0 and 1")
         order = np.argsort(self.samples, axis=1)
         x, weights = np.take_along_axis(self.samples, order, 1), np.take_along_axis(self.weights[:, :, None], order, 1)
         # Half of a sample's weight counts on either side of it.

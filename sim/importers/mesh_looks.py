@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from sim.importers.pictures import MOST_BYTES, Budget, NoPictureError, check_picture, has_alpha, texture_of
+from sim.importers.shares import share
 from sim.model.looks.lights import MountedLight
 from sim.model.looks.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
 from sim.render.colors import screen_of
@@ -95,8 +96,10 @@ class MeshLooks:
         """Return roughness and metallic; of images of them the mean."""
         if hasattr(source, "glossiness"):  # the exponent of a Phong highlight
             exponent = getattr(source, "_glossiness", None)
-            rough = ROUGHNESS if exponent is None or not exponent >= 0.0 else (2.0 / (exponent + 2.0)) ** 0.25
-            return float(np.clip(rough, 0.0, 1.0)), 0.0
+            if exponent is not None and not 0.0 <= exponent < np.inf:
+                self.notes.append(f"ignored: shininess (Ns) {exponent:g}, which must be finite and not negative")
+                exponent = None
+            return ROUGHNESS if exponent is None else float((2.0 / (exponent + 2.0)) ** 0.25), 0.0
         metallic, roughness = getattr(source, "metallicFactor", None), getattr(source, "roughnessFactor", None)
         values = [self._roughness if roughness is None else roughness, self._metallic if metallic is None else metallic]
         both = self._texture(source.metallicRoughnessTexture) if source.metallicRoughnessTexture is not None else None
@@ -108,7 +111,10 @@ class MeshLooks:
             lost.append("emission")
         if lost:
             self.notes.append(f"ignored: {', '.join(dict.fromkeys(lost))}")
-        rough, metal = np.clip(np.nan_to_num(np.array(values, dtype=float), nan=1.0), 0.0, 1.0).tolist()
+        rough, metal = (
+            share(float(value), 1.0, name, self.notes)
+            for name, value in zip(("roughnessFactor", "metallicFactor"), values, strict=True)
+        )
         return rough, metal
 
 

@@ -70,6 +70,13 @@ def is_whole(value: object, least: int) -> bool:
     return isinstance(value, int | numbers.Integral) and int(value) >= least
 
 
+def require_whole(where: str, **given: object) -> None:
+    """Raise ModelError unless arguments are whole numbers, not negative."""
+    for name, value in given.items():
+        if not is_whole(value, 0):
+            raise ModelError(f"{where}: {name} is {_shown(value)}; it must be a whole number, not negative")
+
+
 def is_positive(value: object) -> bool:
     """Return whether a value is a finite real number above zero; an array of one entry without dimensions counts."""
     try:
@@ -159,9 +166,15 @@ def _shown(value: object) -> str:
 def require_path(path: object) -> None:
     """Raise ModelError unless an argument is the path of a file."""
     if not isinstance(path, str | os.PathLike):
-        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
+        by_text = (
+            "; sim.load_text reads open files and bytes" if isinstance(path, bytes) or hasattr(path, "read") else ""
+        )
+        raise ModelError(f"{_shown(path)} is a {type(path).__name__}; it must be the path of a file{by_text}")
     if isinstance(path, str) and (path.lstrip().startswith("<") or "\n" in path):
-        raise ModelError(f"{reprlib.repr(path)} looks like the content of a file; write it to a file and give the path")
+        raise ModelError(
+            f"{reprlib.repr(path)} looks like the content of a file; give the path of a file, or the content to "
+            "sim.load_text"
+        )
 
 
 def require_no_gradient(name: str, value: object) -> None:

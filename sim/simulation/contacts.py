@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.errors import ModelError
+from sim.model.checks import require_whole
 from sim.model.geometries import Geometry
 from sim.model.model import Model
 from sim.model.shapes.geometry_types import GEOMETRY_TYPES
@@ -14,6 +16,7 @@ from sim.simulation.stepping.pipeline import Step
 from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
 from warp_kernels.types import CONVEX
 
+MOST_WORLDS = 2**31 - 1  # indices have 32 bits
 DEEP = 1e-3  # m; penetration of bodies at rest is less
 DEEP_SHARE = 0.1  # of the thinner body's half thickness; smaller penetrations vanish within a few steps
 
@@ -62,12 +65,20 @@ class Contacts:
         return len(self.world)
 
     def of_world(self, world: int) -> Contacts:
-        """Return the contacts of one world."""
+        """Return the contacts of one world; none of a world that isn't there."""
+        require_whole("of_world", world=world)
         chosen = self.world == world
         return Contacts(**{name: value[chosen] for name, value in vars(self).items()})
 
     def force_on(self, geometry: int, num_worlds: int) -> np.ndarray:
         """Return the sum of the forces on a geometry in each world [num_worlds, 3], N."""
+        require_whole("force_on", geometry=geometry, num_worlds=num_worlds)
+        if num_worlds > MOST_WORLDS:
+            raise ModelError(f"force_on: num_worlds is {num_worlds}; at most {MOST_WORLDS} are supported")
+        if self.world.max(initial=-1) >= num_worlds:
+            raise ModelError(
+                f"force_on: num_worlds is {num_worlds}, but there are contacts in world {self.world.max()}"
+            )
         total = np.zeros((num_worlds, 3))
         for side, sign in ((self.geometry_b, 1.0), (self.geometry_a, -1.0)):
             np.add.at(total, self.world[side == geometry], sign * self.force[side == geometry])

@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
+from sim.model.checks import require_type, require_whole
 
 LINES = 20
 BAR = 40
@@ -82,6 +83,9 @@ class GradientNorms:
         Returns:
             the state (0 is the initial one, ``steps`` the last) and the world; None if no norm exceeds the bound.
         """
+        require_type("first_beyond: bound", bound, (int, float, np.number), "a number")
+        if world is not None:
+            require_whole("first_beyond", world=world)
         beyond = ~((self.q <= bound) & (self.qd <= bound)) | ~np.isfinite(self.q) | ~np.isfinite(self.qd)
         if world is not None:
             beyond &= np.array(self.worlds) == world
@@ -98,13 +102,14 @@ class GradientNorms:
         Raises:
             ModelError: for a world that isn't among :attr:`worlds`.
         """
+        require_whole("table", world=world, lines=lines)
         if world not in self.worlds:
             raise ModelError(f"no norms of world {world!r}; available worlds: {list(self.worlds)}")
         column = self.worlds.index(world)
         q, qd = self.q[:, column], self.qd[:, column]
         last = len(q) - 1
         size = np.hypot(q, qd)
-        stretches = np.array_split(np.arange(last, -1, -1), min(lines, last + 1))
+        stretches = np.array_split(np.arange(last, -1, -1), max(1, min(lines, last + 1)))
         states = [stretch[np.nan_to_num(size[stretch], nan=np.inf).argmax()] for stretch in stretches]
         shown = size[np.isfinite(size) & (size > 0.0)]
         # At least one decade, so that small changes don't fill the scale.

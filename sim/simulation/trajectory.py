@@ -150,7 +150,10 @@ class Trajectory:
     ):
         self.simulator = simulator
         rows = (q, qd, tau, control, bad_state, contact_force, act, stages, solved, kinematic_qd, active, q_low, broken)
-        self._rows: dict[str, Any] = dict(zip(RECORDED, rows, strict=True))
+        self._rows: dict[str, Any] = {
+            name: None if value is None and name not in ("q", "qd") else _given(name, value, simulator)
+            for name, value in zip(RECORDED, rows, strict=True)
+        }
         self.impulses = impulses
         self.steps = q.shape[0] - 1 if steps is None else steps
         self.checkpoint_interval = checkpoint_interval
@@ -463,3 +466,14 @@ def _trajectory(simulator: SimulatorLike, steps: int, interval: int, *packed: Pa
     trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)
     trajectory._fingerprint = fingerprint
     return trajectory
+
+
+def _given(name: str, value: object, simulator: SimulatorLike) -> AnyArray:
+    """Return an array of a trajectory; one of NumPy as one on the simulator's device."""
+    if isinstance(value, np.ndarray):
+        return wp.array(value, device=simulator.device)
+    if isinstance(value, AnyArray):
+        return value
+    raise ModelError(
+        f"Trajectory: {name} is a {type(value).__name__}; it must be an array of Warp or NumPy, as a rollout has it"
+    )

@@ -66,9 +66,12 @@ def differences(source: Path, converted_to: Path) -> dict[str, float]:
             data.qvel[:] = rng.normal(size=peer.nv)
         data.ctrl[:] = rng.uniform(-0.5, 0.5, peer.nu)
         state = simulator.state(*sim.from_mujoco(model, data.qpos, data.qvel, joint_order=order))
+        # Here mass matrices are those of bodies and joints; accelerations depend on the armature of tendons, too.
+        armature, peer.tendon_armature[:] = peer.tendon_armature.copy(), 0.0
         mujoco.mj_forward(peer, data)
         full, before = np.zeros((peer.nv, peer.nv)), data.qvel.copy()
         mujoco.mj_fullM(peer, data, full)
+        peer.tendon_armature[:] = armature
         # Columns of this map are unit velocities of MuJoCo, as velocities of the model.
         turn = np.array([sim.from_mujoco(model, data.qpos, each, joint_order=order)[1] for each in np.eye(peer.nv)]).T
         own = turn.T @ sim.mass_matrix(model, state.q).numpy()[0] @ turn

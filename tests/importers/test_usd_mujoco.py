@@ -203,6 +203,11 @@ PHYSICS = {
                   'solimplimit="0.8 0.9 0.01 0.4 3"'},
         None,
     ),
+    "spring and damper by their time constant": (
+        {"joint": "double[] mjc:springdamper = [0.2, 1.5]\ndouble mjc:stiffness = 7\ndouble mjc:damping = 9\n"
+                  "double mjc:springref = 0.4\ndouble mjc:armature = 0.3"},
+        {"joint": 'springdamper="0.2 1.5" stiffness="7" damping="9" springref="0.4" armature="0.3"'}, None,
+    ),
     "dry friction": (
         {"joint": "double mjc:frictionloss = 4\ndouble[] mjc:solreffriction = [0.05, 1.5]"},
         {"joint": 'frictionloss="4" solreffriction="0.05 1.5"'}, None,

@@ -110,10 +110,21 @@ def test_newton_joints(tmp_path):
 
 
 def test_efforts_of_urdf_files(tmp_path):
-    """The official converter keeps a joint's effort as in the URDF file, in N m or N; the force of a drive counts."""
+    """The official converter keeps a joint's effort, and others its speed, damping and friction, in URDF's units; the
+    force of a drive counts.
+    """
     limit = "custom float urdf:limit:effort = 11"
     model = load_quietly(tmp_path, HINGE=limit, SLIDE=limit)
     assert model.effort_limit[[model.qd_slice(joint).start for joint in ("hinge", "slide")]].tolist() == [11, 11]
+    others = "\n".join([
+        "custom float urdf:limit:velocity = 3", "custom float urdf:dynamics:damping = 0.5",
+        "custom float urdf:dynamics:friction = 0.25",
+    ])  # fmt: skip
+    with_others = load_quietly(tmp_path, HINGE=others, SLIDE=others)
+    for joint in ("hinge", "slide"):
+        assert of_joint(with_others, joint, "velocity") == 3.0
+        assert of_joint(with_others, joint, "damping") == 0.5
+        assert of_joint(with_others, joint, "friction_loss") == 0.25
     drive = "float drive:angular:physics:stiffness = 1e9\nfloat drive:angular:physics:maxForce = 5e7"
     driven = load_quietly(tmp_path, HINGE=f"{limit}\n{drive}", HINGE_API="PhysicsDriveAPI:angular")
     assert_allclose(driven.effort_limit[driven.qd_slice("hinge")], 5e7 * MOMENT)

@@ -15,7 +15,7 @@ from tests.misuse.calls import Scene
 
 CLASSES: tuple[type, ...] = (
     sim.Simulator, sim.State, sim.Trajectory, sim.ModelBuilder, sim.Model, sim.torch.Robot, sim.torch.Cameras,
-    sim.envs.VectorEnv,
+    sim.envs.VectorEnv, sim.Contacts, sim.GradientNorms,
 )  # fmt: skip
 # Methods for the package itself, and importers, which have tests of their own with hostile files.
 INTERNAL = {
@@ -86,6 +86,8 @@ def methods(s: Scene) -> dict[str, Method]:
             "backward": gradients, "gradient_norms": gradients, "gradients": gradients, "plot": {},
             "state": {"step": 1},
         },
+        "Contacts": {"force_on": {"geometry": 0, "num_worlds": 1}, "of_world": {"world": 0}},
+        "GradientNorms": {"first_beyond": {}, "table": {"world": 0}},
         "ModelBuilder": {
             "add_actuator": {"joint": "hinge"}, "add_box": {"half_extents": (0.1, 0.1, 0.1), **solid},
             "add_camera": {"name": "eye", "link": "arm"}, "add_capsule": {"radius": 0.1, "half_length": 0.2, **solid},
@@ -160,6 +162,8 @@ def methods(s: Scene) -> dict[str, Method]:
     targets: dict[str, Callable[[], Any]] = {
         "Simulator": lambda: s.simulator, "State": lambda: s.state,
         "Trajectory": lambda: s.simulator.rollout(s.state, steps=2), "ModelBuilder": builder, "Model": lambda: s.model,
+        "Contacts": lambda: s.simulator.contacts(s.state),
+        "GradientNorms": lambda: s.simulator.rollout(s.state, steps=2).gradient_norms(**gradients),
         "Robot": lambda: learning(s.model), "Cameras": lambda: s.cameras, "VectorEnv": lambda: s.env,
     }  # fmt: skip
     found = {

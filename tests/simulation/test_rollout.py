@@ -224,3 +224,13 @@ def test_inputs_of_all_worlds_and_steps(simulator):
         simulator.rollout(state, push)
     with pytest.raises(sim.ModelError, match="steps is 2.5; it must be a whole number|tau has shape"):
         simulator.rollout(state, push, steps=2.5)
+
+
+def test_a_trajectory_of_numpy_arrays_is_that_of_the_rollout():
+    simulator = sim.Simulator(hopper("float64"), DT, device="cpu")
+    made = simulator.rollout(simulator.initial_state(), steps=3)
+    by_hand = sim.Trajectory(simulator, made.q.numpy(), made.qd.numpy())
+    assert repr(by_hand) == repr(made)
+    np.testing.assert_array_equal(by_hand.final_state.q.numpy(), made.final_state.q.numpy())
+    with pytest.raises(sim.ModelError, match="Trajectory: q is a list; it must be an array of Warp or NumPy"):
+        sim.Trajectory(simulator, made.q.numpy().tolist(), made.qd.numpy())

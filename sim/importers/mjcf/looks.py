@@ -10,6 +10,7 @@ import numpy as np
 from sim.importers.mjcf.source.file import MJCFFile
 from sim.importers.mjcf.source.textures import TextureSource
 from sim.importers.pictures import Budget, NoPictureError, read_texture
+from sim.importers.shares import share
 from sim.model.looks.looks import MOST_REPEATS, ROUGHNESS, Material, Texture
 from warp_kernels import types as codes
 
@@ -56,7 +57,12 @@ class Looks:
         if lost:
             self.notes.append(f"ignored: {', '.join(lost)} of material '{name}'")
         texture = self._texture(int(textures[colour])) if textures[colour] >= 0 else None
-        return Material(float(np.clip(roughness, 0.0, 1.0)), float(np.clip(metallic, 0.0, 1.0)), texture)
+        of = f"of material '{name}'"
+        return Material(
+            share(roughness, ROUGHNESS, f"roughness {of}", self.notes),
+            share(max(metallic, 0.0), 0.0, f"metallic {of}", self.notes),  # negative unless it is stated
+            texture,
+        )
 
     def _repeat(self, index: int, size: np.ndarray, code: int) -> tuple[float, float] | None:
         """Return the repeats per metre of a texture that has no coordinates.

@@ -22,6 +22,7 @@ from sim.importers.usd.bodies import (
     add_sensors,
     keep_prims,
     name_links,
+    named_joints,
     read_masses,
 )
 from sim.importers.usd.filters import read_filters
@@ -35,6 +36,7 @@ from sim.importers.usd.lights import add_lights
 from sim.importers.usd.prims import colliders, seen_from
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
+from sim.importers.usd.schemas.springdamper import set_springs
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import WorldBuilder
@@ -138,6 +140,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)
     close_loops(reader, trees)
+    set_springs(reader, ((step.path, name) for step, name in named_joints(trees, joint_names)))
     filters = read_filters(scene, touching)
     for pair in filters.bodies:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))

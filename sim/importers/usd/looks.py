@@ -11,6 +11,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdShade
 
 from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
+from sim.importers.shares import share
 from sim.importers.usd.stage import Scene
 from sim.model.geometries import Mesh
 from sim.model.looks.looks import DEFAULT_MATERIAL, ROUGHNESS, Material, Texture
@@ -21,6 +22,8 @@ GREY = (0.7, 0.7, 0.7, 1.0)
 COLOURS = ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor")
 ROUGH = ("roughness", "reflection_roughness_constant", "specular_roughness")
 METAL = ("metallic", "metallic_constant", "metalness")
+# Rounding of colours
+BEYOND = 1e-5
 # Inputs that aren't drawn, if they are connected or differ from their default.
 NOT_DRAWN = {
     "emissiveColor": "emission", "normal": "normal maps", "displacement": "displacement", "clearcoat": "clearcoats",
@@ -60,10 +63,12 @@ def look_of(scene: Scene, prim: Usd.Prim) -> Look:
 
 def _surface(scene: Scene, shader: UsdShade.Shader) -> Look | None:
     """Return the look of a surface; None if it has neither a colour nor a texture."""
-    opacity, threshold = _number(shader, ("opacity",), 1.0), _number(shader, ("opacityThreshold",), 0.0)
+    opacity, threshold = (
+        _number(scene, shader, (name,), usual) for name, usual in (("opacity", 1.0), ("opacityThreshold", 0.0))
+    )
     if threshold > 0.0:
         opacity = float(opacity >= threshold)
-    roughness, metallic = _number(shader, ROUGH, ROUGHNESS), _number(shader, METAL, 0.0)
+    roughness, metallic = _number(scene, shader, ROUGH, ROUGHNESS), _number(scene, shader, METAL, 0.0)
     _note_unread(scene, shader)
     image = _source(shader.GetInput(COLOURS[0]))
     if image:
@@ -75,6 +80,8 @@ def _surface(scene: Scene, shader: UsdShade.Shader) -> Look | None:
         stated = shader.GetInput(name)
         value = _value(stated)
         if isinstance(value, Gf.Vec3f | Gf.Vec3d):
+            if min(value) < -BEYOND or max(value) > 1.0 + BEYOND:
+                scene.notes.append(f"{name} of material '{_material_of(shader)}' isn't between 0 and 1; it is clamped")
             return Look(_rgba(np.array(value, dtype=np.float64), opacity), Material(roughness, metallic))
     return None
 
@@ -112,15 +119,23 @@ def screen_colour(linear: np.ndarray) -> np.ndarray:
     return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
 
 
-def _number(shader: UsdShade.Shader, names: tuple[str, ...], otherwise: float) -> float:
-    """Return a number between 0 and 1 that a shader states under one of these names."""
+def _number(scene: Scene, shader: UsdShade.Shader, names: tuple[str, ...], otherwise: float) -> float:
+    """Return a number between 0 and 1 that a shader states under one of these names; note one that isn't."""
     for name in names:
         stated = shader.GetInput(name)
         value = _value(stated)
-        if isinstance(value, int | float) and np.isfinite(value):
+        if isinstance(value, int | float):
             # The shortest decimal number that is the same in single precision
-            return min(max(float(str(np.float32(value))), 0.0), 1.0)
+            return share(
+                float(str(np.float32(value))), otherwise, f"{name} of material '{_material_of(shader)}'", scene.notes
+            )
+        if value is not None:
+            scene.notes.append(f"ignored: {name} of material '{_material_of(shader)}', which is not a number")
     return otherwise
+
+
+def _material_of(shader: UsdShade.Shader) -> Sdf.Path:
+    return shader.GetPrim().GetParent().GetPath()
 
 
 def _note_unread(scene: Scene, shader: UsdShade.Shader) -> None:
@@ -137,7 +152,7 @@ def _note_unread(scene: Scene, shader: UsdShade.Shader) -> None:
         if source and source.GetIdAttr().Get() == "UsdUVTexture":
             lost.append(f"textures of {name}")
     if lost:
-        scene.notes.append(f"ignored: {', '.join(lost)} of material '{shader.GetPrim().GetParent().GetPath()}'")
+        scene.notes.append(f"ignored: {', '.join(lost)} of material '{_material_of(shader)}'")
 
 
 def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:

@@ -42,14 +42,17 @@ PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
     "friction_loss": (
         ("newton:friction", lambda unit: unit.effort),
         ("mjc:frictionloss", lambda unit: unit.effort),
+        ("urdf:dynamics:friction", lambda _: 1.0),
     ),
     "damping": (
         ("newton:damping", lambda unit: unit.effort / unit.position),
         ("mjc:damping", lambda unit: unit.effort / unit.own),
+        ("urdf:dynamics:damping", lambda _: 1.0),
     ),
     "velocity": (
         ("newton:velocityLimit", lambda unit: unit.position),
         ("physxJoint:maxJointVelocity", lambda unit: unit.position),
+        ("urdf:limit:velocity", lambda _: 1.0),
     ),
 }
 # For joints with a single coordinate only.
@@ -71,8 +74,8 @@ SCALAR_PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
 def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, float]:
     """Return joint properties of other simulators' schemas, as arguments of :meth:`sim.ModelBuilder.add_joint`.
 
-    Newton's schema takes precedence, then MuJoCo's, then PhysX'. Zeros and infinities, which mean that the property is
-    absent, are omitted.
+    Newton's schema takes precedence, then MuJoCo's, then PhysX', then attributes of a converted URDF file, which are in
+    its units. Zeros and infinities, which mean that the property is absent, are omitted.
 
     Args:
         scene: the file.
