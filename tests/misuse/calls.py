@@ -37,7 +37,7 @@ RETURNED = {
     "sim": "ContactMethod Contacts GeometryDistances GradientNorms GradientReport Gradients Impulses Keyframe "
     "Linearisation Model Part RayHits SimulatorParameters State SweepResult SweepStudy Trajectory",
     "sim.torch": "CameraImages JointForceParts Looks NextState Parametrisation Rollout",
-    "sim.envs": "GetUpTask LeggedRobot LeggedTask NewEpisodes Task TaskState VelocityTask",
+    "sim.envs": "GaitTask GetUpTask LeggedRobot LeggedTask NewEpisodes Task TaskState VelocityTask",
     "sim.optimise": "Cost Evaluation Iteration Motion Parametrisation Policy Result Total",
     "sim.identify": "Alignment BaseParameters Estimate Excitation FunctionUnknowns Posterior TorqueFit TrajectoryFit",
     "sim.learn": "ActorCriticSettings Apg Evaluation Learner Policy Ppo Sac Shac Training",
