@@ -193,6 +193,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         # In a separate loop, so that it needs no registers in addition to those of the rows.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if rows.bias_change.shape[0] > 0:
+                rows.bias_change[constraint, world] = scalar(0.0)
             if has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
@@ -212,6 +214,12 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                     )
                     if bounces.before.shape[0] > 0:
                         bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
+                    if rows.bias_change.shape[0] > 0:
+                        covered = options.dt * rows.value_before[constraint, world][0]
+                        earlier = contact_rows.contact_bias(
+                            contacts.distance[item, world] - covered, removal, contacts.spring, item, world, options
+                        )
+                        rows.bias_change[constraint, world] = bias[0] - earlier[0]
             elif is_of_anchor(kind):
                 if is_angular(kind):
                     others = equalities.anchor_turn[item, world]

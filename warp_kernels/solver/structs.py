@@ -356,6 +356,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
                 Newton's method [m/s or rad/s].
             value_before: velocity before the step plus bias; for Newton's method [m/s or rad/s].
             size_before: ``size`` of the velocity before the step.
+            bias_change: change of the bias of a contact since the previous step, by the distance covered since then;
+                zero for other constraints. For Newton's method under the hard law [m/s].
         """
 
         rhs: wp.array2d(dtype=t.vec3)
@@ -364,6 +366,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         size: wp.array2d(dtype=t.vec2)
         value_before: wp.array2d(dtype=t.vec3)
         size_before: wp.array2d(dtype=t.vec2)
+        bias_change: wp.array2d(dtype=scalar)
 
     @wp.struct
     class References:

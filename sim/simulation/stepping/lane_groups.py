@@ -214,7 +214,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
         state=wp.zeros(lanes, dtype=newton_structs(scalar).State, device=device),
-        **{name: integers(lanes) for name in ("coupled", "moves", "waits", "number")},
+        **{name: integers(lanes) for name in ("recalled", "coupled", "moves", "waits", "number")},
     )
 
 

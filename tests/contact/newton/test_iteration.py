@@ -6,7 +6,15 @@ import pytest
 import warp as wp
 
 from warp_kernels.solver.newton import iteration
-from warp_kernels.solver.newton.constants import MOST_PER_CONSTRAINT, PASSES, ROUND, ROUNDS, SOFTER, TANGLE
+from warp_kernels.solver.newton.constants import (
+    MOST_PER_CONSTRAINT,
+    PASSES,
+    RECALLED_SHARE,
+    ROUND,
+    ROUNDS,
+    SOFTER,
+    TANGLE,
+)
 from warp_kernels.solver.newton.iteration import (
     AFTER_SWEEPS,
     BEFORE,
@@ -55,7 +63,11 @@ def kernels_of(coupled: bool, in_group: bool) -> Any:
     def at_beginning(states: wp.array(dtype=State), count: int, square: SCALAR):
         states[0] = decide.first_state(count, square, SCALAR(AT_HAND), SCALAR(GOAL))
 
-    return after_step, after_length, at_beginning
+    @wp.kernel(module="unique", enable_backward=False)
+    def recalled(states: wp.array(dtype=State), count: int, square: SCALAR):
+        states[0] = decide.recalled_state(count, square, SCALAR(1.0))
+
+    return after_step, after_length, at_beginning, recalled
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +199,12 @@ def test_first_mode(kernels):
     tangled = first(begin, TANGLE + 1, 1.0)
     assert (tangled["mode"], tangled["passes"], tangled["harder"]) == (AFTER_SWEEPS, 1, 1.0)
     assert first(kernels["convex"][2], TANGLE + 1, 1.0)["mode"] == HELD
+
+
+def test_first_mode_with_the_impulses_of_the_previous_step(kernels):
+    begin = kernels["world"][3]
+    near, far = (first(begin, COUNT, share * RECALLED_SHARE) for share in (0.99, 1.01))
+    assert (near["mode"], near["passes"], near["sweeps"]) == (AFTER_SWEEPS, 0, 0)
+    assert (far["mode"], far["passes"], far["sweeps"]) == (AFTER_SWEEPS, 1, 2 * COUNT)
+    came, following = after_step(kernels["world"][0], made(mode=AFTER_SWEEPS, square=0.9))
+    assert (came, following["mode"], following["passes"]) == (FAR, AFTER_SWEEPS, 1)

@@ -34,8 +34,11 @@ SLIDES_FROM = 0.999
 PASSES = 11
 # Sweeps precede the first step in a world with more constraints than this, if the square of the residual exceeds a
 # share AFAR of the magnitude: with that many, the initial active set is partly wrong, and the step leads astray.
-TANGLE = 64
+TANGLE = 16
 AFAR = 0.1
+# Sweeps also precede the first step from the impulses of the previous time step if these leave more than this share of
+# the residual without impulses: then constraints have become active or inactive, or slide that stuck.
+RECALLED_SHARE = 0.1
 # A step after sweeps that leaves a larger share than this of the magnitude is followed by sweeps again: the sweeps
 # haven't found the sticking and sliding constraints, so that a step from there would rarely make progress.
 NEAR = 0.05
@@ -73,6 +76,9 @@ STIFFEST = 0.01
 
 # --- Islands
 
+# In a world with more constraints than this that is far from its solution, bodies near each other form an island: they
+# would press on each other in the end. With fewer, islands that merge cost less.
+CROWD = 64
 # Divisions of a world after which islands merge with everything near them, so that the iteration ends.
 DIVISIONS = 8
 # An island is large if more than one in this many of the trees of its world are in it: then it lists constraints in

@@ -21,10 +21,13 @@ from warp_kernels.solver.newton.constants import (
     SUMS,
     rounding,
 )
-from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
+from warp_kernels.solver.newton.residual import COUPLED, HELD, RECALLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import LEAST_INVERSE, warp_types
+
+# The attempt at an initial guess that takes the velocity without impulses.
+FREE_GUESS = 2
 
 
 @functools.cache
@@ -210,7 +213,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     def guess_of(k: int, world: int, attempt: int, problem: Problem, iterate: Iterate):
         """Return z of a degree of freedom for an initial guess, see :func:`initial_guesses`."""
         is_prescribed = problem.inverse_mass[k, world] <= scalar(LEAST_INVERSE)
-        return wp.where(attempt == 1 or is_prescribed, -iterate.z_before[k, world], zero)
+        return wp.where(attempt == FREE_GUESS or is_prescribed, -iterate.z_before[k, world], zero)
 
     @wp.func
     def goal(rounded: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
@@ -240,12 +243,24 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             iterate.z[k, world] = guess_of(k, world, attempt, problem, iterate)
 
     @wp.func
-    def find_residual(
-        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+    def free_share(k: int, world: int, problem: Problem, iterate: Iterate):
+        """Return the share of a degree of freedom in :func:`free_square`."""
+        inverse = problem.inverse_mass[k, world]
+        if inverse > scalar(LEAST_INVERSE):
+            return iterate.z_before[k, world] * iterate.z_before[k, world] / inverse
+        return zero
 
-    begin = initial_guesses(scalar, set_guess, find_residual, pushes)
+    @wp.func
+    def free_square(world: int, nv: int, problem: Problem, iterate: Iterate):
+        """Return twice the kinetic energy of the change of velocity without impulses: the square of the residual at the
+        velocity before the step without impulses.
+        """
+        square = zero
+        for n in range(nv):
+            square += free_share(parts.dof_of(n, world, iterate), world, problem, iterate)
+        return square
+
+    begin = initial_guesses(scalar, f.coupled, set_guess, f.find_residual, pushes)
 
     return SimpleNamespace(
         singular=singular,
@@ -261,6 +276,8 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         magnitude_of=magnitude_of,
         magnitudes=magnitudes,
         goal=goal,
+        free_share=free_share,
+        free_square=free_square,
         begin=begin,
     )
 
@@ -325,13 +342,15 @@ def line_search(scalar: Any, slope_along: wp.Function) -> wp.Function:
 
 
 def initial_guesses(
-    scalar: Any, set_guess: wp.Function, find_residual: wp.Function, pushes: wp.Function
+    scalar: Any, coupled: bool, set_guess: wp.Function, find_residual: wp.Function, pushes: wp.Function
 ) -> wp.Function:
     """Return the Warp function that begins a solution, for one precision.
 
     Args:
         scalar: precision.
-        set_guess: sets z to guess number 0 or 2, the velocity before the step, or 1, that without impulses.
+        coupled: whether friction follows normal impulses.
+        set_guess: sets z to that without impulses, if the attempt is FREE_GUESS, or to that of the velocity before the
+            step.
         find_residual: see :mod:`warp_kernels.solver.newton.residual`.
         pushes: whether there are impulses.
     """
@@ -350,28 +369,32 @@ def initial_guesses(
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the better initial guess: zero, or the z without impulses, which prescribed joints keep. Return the
-        square of its residual.
+        """Set z to an initial guess: zero, or the z without impulses, which prescribed joints keep. Return the square of
+        its residual, and whether its impulses are those of the previous step.
 
-        Bodies at rest start with their velocity, which is tried first: if impulses balance it to within the momenta of
-        ``scale``, the velocity without impulses is not tried.
+        If the previous step is recalled and had impulses, z is zero, with these impulses. Otherwise z is the better one
+        of both. Bodies at rest start with their velocity, which is tried first: if impulses balance it to within the
+        momenta of ``scale``, the velocity without impulses is not tried.
         """
         square = zero
-        free = scalar(wp.inf)
+        recalls = bool(False)
+        if wp.static(coupled):
+            recalls = problem.bias_change.shape[0] > 0
         # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
-        attempt = int(0)
-        while attempt < 3:
+        attempt = wp.where(recalls, 0, 1)
+        while attempt < 4:
             set_guess(world, nv, attempt, problem, iterate)
-            reached = find_residual(world, count, nv, paths, constraints, problem, iterate)
-            if attempt == 1:
-                free = reached
-                if free <= square:
-                    return free
+            mode = wp.where(attempt == 0, RECALLED, COUPLED)
+            reached = find_residual(world, count, nv, mode, paths, constraints, problem, iterate)
+            if attempt == FREE_GUESS:
+                if reached <= square:
+                    return reached, False
             else:
                 square = reached
-                if attempt == 0 and square <= scale and pushes(world, count, iterate):
-                    return square
+                accepted = attempt == 0 or (attempt == 1 and square <= scale)
+                if accepted and pushes(world, count, iterate):
+                    return square, attempt == 0
             attempt += 1
-        return square
+        return square, False
 
     return begin

@@ -88,6 +88,16 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
             iterate.step_length[i, world] = f.step_lengths(block)
 
     @wp.func
+    def recall(world: int, count: int, problem: Problem, iterate: Iterate):
+        """Set the impulses of the sweeps to those of a warm start, or of the iterate."""
+        warm = problem.start.shape[0] > 0
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
+            iterate.sweep_impulse[i, world] = iterate.impulse[i, world]
+            if warm:
+                iterate.sweep_impulse[i, world] = problem.start[i, world]
+
+    @wp.func
     def harden(i: int, world: int, factor: scalar, problem: Problem, iterate: Iterate):
         """Multiply a constraint's R by 1 / ``factor``. Its impulse in the sweeps becomes that of the iterate."""
         problem.row_stiffness[i, world] = problem.row_stiffness[i, world] * factor
@@ -304,6 +314,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     return SimpleNamespace(
         compliance_of=compliance_of,
         step_lengths=f.step_lengths,
+        recall=recall,
         resume=resume,
         harden=harden,
         implied_value=implied_value,

@@ -5,7 +5,7 @@ The mode of a world selects its next step.
 | mode | step |
 |---|---|
 | COUPLED | on the coupled equations, whose friction follows the normal impulses: the whole step, half of it, or none |
-| AFTER_SWEEPS | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it |
+| AFTER_SWEEPS | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it; without sweeps from the impulses of the previous time step |
 | HELD | down the convex function for fixed friction bounds, by an exact line search |
 | DONE | none: converged, or the residual is rounding |
 | LEFT | none: a lane group leaves the world to the solver for one |
@@ -26,7 +26,8 @@ The first line that fits gives the next mode. "Last but one" means that one syst
 | law | outcome | condition | next |
 |---|---|---|---|
 | any | at the beginning | no impulses, not finite, or no more than the goal of the momenta alone | DONE |
-| coupled | at the beginning | more than TANGLE constraints, and far from the solution | AFTER_SWEEPS |
+| coupled | at the beginning | with the impulses of the previous time step, near the solution | AFTER_SWEEPS, no sweeps |
+| coupled | at the beginning | with these, or with more than TANGLE constraints, and far from the solution | AFTER_SWEEPS |
 | coupled | at the beginning | | COUPLED |
 | convex | at the beginning | | HELD |
 | convex | SINGULAR | | DONE |
@@ -60,6 +61,7 @@ from warp_kernels.solver.newton.constants import (
     MOST_SWEEPS,
     NEAR,
     PASSES,
+    RECALLED_SHARE,
     ROUND,
     ROUND_SHARE,
     ROUNDS,
@@ -101,9 +103,28 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         if square <= goal:
             state.mode = DONE
         elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * magnitude:
-            state.mode = AFTER_SWEEPS
-            state.sweeps = next_sweeps(0, 0, count)
-            state.passes = 1
+            state = with_first_sweeps(state, count)
+        return state
+
+    @wp.func
+    def with_first_sweeps(state: State, count: int):
+        """Return the state whose next step follows the first pass of sweeps."""
+        state.mode = AFTER_SWEEPS
+        state.sweeps = next_sweeps(0, 0, count)
+        state.passes = 1
+        return state
+
+    @wp.func
+    def recalled_state(count: int, square: scalar, free: scalar):
+        """Return the initial state of a world that starts with the impulses of the previous time step; square: of
+        their residual; free: without impulses.
+        """
+        state = State()
+        state.square = square
+        state.harder = one
+        state.mode = AFTER_SWEEPS
+        if not square < scalar(RECALLED_SHARE) * free:
+            state = with_first_sweeps(state, count)
         return state
 
     @wp.func
@@ -196,9 +217,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
             state.in_round = 0
             state.rounds += 1
         if state.harder != one:
-            state.sweeps = next_sweeps(0, 0, count)
-            state.passes = 1
-            state.mode = AFTER_SWEEPS
+            state = with_first_sweeps(state, count)
         return state
 
     @wp.func
@@ -217,6 +236,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
     return SimpleNamespace(
         coupled=coupled,
         first_state=first_state,
+        recalled_state=recalled_state,
         last_sweeps=last_sweeps,
         first_length=first_length,
         next_length=next_length,
@@ -241,6 +261,8 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call
               ``first_length``;
             - ``move(work, states)``: move z by each ``length``, and find the residual with its square;
+            - ``recalls(n, work)``, ``free_square(n, work)``: whether the impulses of world n are those of the previous time
+              step, and the square of its residual without impulses;
             - ``measure(work)``, ``count_at(n, work)``, ``magnitudes(n, work)``, ``step_square(n, work)``;
             - ``prepare(n, work, state)``: make the problem harder or softer, and set bounds of a new round aside;
             - ``end(work, states, solved)``: keep what is known of the worlds that have ended.
@@ -257,12 +279,20 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         state.mode = DONE
         # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square != zero and wp.isfinite(square):
-            # An initial guess isn't converged because some rows round coarsely: what it leaves in others would be kicks.
-            magnitude = zero
+            count = w.count_at(n, work)
+            recalls = bool(False)
             if wp.static(decide.coupled):
-                if w.count_at(n, work) > TANGLE:
-                    magnitude = w.magnitudes(n, work)[0]
-            state = decide.first_state(w.count_at(n, work), square, magnitude, w.goal(n, zero, work))
+                recalls = w.recalls(n, work)
+            if recalls:
+                state = decide.recalled_state(count, square, w.free_square(n, work))
+            else:
+                # An initial guess isn't converged because some rows round coarsely: what it leaves in others would be
+                # kicks.
+                magnitude = zero
+                if wp.static(decide.coupled):
+                    if count > TANGLE:
+                        magnitude = w.magnitudes(n, work)[0]
+                state = decide.first_state(count, square, magnitude, w.goal(n, zero, work))
         return state
 
     @wp.func(inline=True)

@@ -13,8 +13,9 @@ from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
 from warp_kernels.solver.newton.iteration import (
     AFTER_SWEEPS,
-    BEFORE,
     DONE,
+    NEVER,
+    NOW,
     decision_functions,
     world_iteration_functions,
 )
@@ -37,6 +38,7 @@ def work_struct(scalar: Any) -> Any:
         Attributes:
             world: its index.
             count, nv: its numbers of constraints and degrees of freedom.
+            recalled: 1 if the iterate starts with the impulses of the previous time step.
             scale: of rounding, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
             tolerance: of the residual, as a share of ``scale``.
             epsilon: R as a share of the effective inverse mass.
@@ -46,6 +48,7 @@ def work_struct(scalar: Any) -> Any:
         world: int
         count: int
         nv: int
+        recalled: int
         scale: scalar
         tolerance: scalar
         epsilon: scalar
@@ -119,12 +122,13 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func(inline=True)
     def sweep(work: Work, state: State):
-        """Sweep as often as a state says; the first sweeps start from zero impulses, unless those of a softer problem
-        are available.
+        """Sweep as often as a state says; the first sweeps start from zero impulses, unless those of the previous time
+        step or of a softer problem are available.
         """
+        afresh = state.soft == NOW or (state.soft == NEVER and work.recalled == 0)
         sweeps.resume(
-            work.world, work.count, work.nv, state.passes == 1, state.soft != BEFORE, state.sweeps, work.paths,
-            work.constraints, work.problem, work.iterate,
+            work.world, work.count, work.nv, state.passes == 1, afresh, state.sweeps, work.paths, work.constraints,
+            work.problem, work.iterate,
         )  # fmt: skip
 
     @wp.func(inline=True)
@@ -133,7 +137,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         work.world = opaque(work.world)
         world, count, nv = work.world, work.count, work.nv
         if wp.static(coupled):
-            if state.mode == AFTER_SWEEPS:
+            if state.mode == AFTER_SWEEPS and state.passes > 0:
                 sweep(work, state)
                 sweeps.implied_values(world, count, work.paths, work.constraints, work.problem, work.iterate)
         symmetric = f.assemble(
@@ -145,7 +149,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
                 f.linear_residual(world, count, nv, work.paths, work.constraints, work.problem, work.iterate)
         found = descent.find_step(world, nv, symmetric, work.system, work.iterate)
         if wp.static(coupled):
-            if state.mode == AFTER_SWEEPS and found and state.passes <= GUIDED:
+            if state.mode == AFTER_SWEEPS and found and state.passes > 0 and state.passes <= GUIDED:
                 f.keep_impulses(world, count, work.paths, work.constraints, work.problem, work.iterate)
         state = decide.first_length(state, found)
         if found and state.mode == HELD:
@@ -164,6 +168,14 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
             work.world, work.count, work.nv, state.bounds, work.paths, work.constraints, work.problem, work.iterate
         )
         return state
+
+    @wp.func(inline=True)
+    def recalls(n: int, work: Work):
+        return work.recalled == 1
+
+    @wp.func(inline=True)
+    def free_square(n: int, work: Work):
+        return descent.free_square(work.world, work.nv, work.problem, work.iterate)
 
     @wp.func(inline=True)
     def magnitudes(n: int, work: Work):
@@ -188,7 +200,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     loop = world_iteration_functions(
         scalar, Work, decide, find_steps=find_steps, move=move, magnitudes=magnitudes, step_square=step_square,
-        goal=goal, prepare=prepare,
+        goal=goal, prepare=prepare, recalls=recalls, free_square=free_square,
     )  # fmt: skip
 
     # Inline: a call copies the descriptors of all arrays, which takes as long as solving a small island.
@@ -201,6 +213,9 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         """
         work.world = opaque(work.world)
         first = loop.begin(0, square, work)
+        if wp.static(coupled):
+            if work.recalled == 1:
+                sweeps.recall(work.world, work.count, work.problem, work.iterate)
         last, solved = loop.iterate(work, first, int(first.mode < DONE), iterations)
         left = zero
         if solved > 0:
@@ -266,7 +281,10 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         work.scale = f.descent.initial_guess(
             0, nv, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.z_before, world
         )
-        square = f.descent.begin(world, count, nv, work.scale, work.paths, work.constraints, work.problem, work.iterate)
+        square, recalled = f.descent.begin(
+            world, count, nv, work.scale, work.paths, work.constraints, work.problem, work.iterate
+        )
+        work.recalled = int(recalled)
         work.epsilon = f.share_of(world, work)
         left, solved = f.solve(work, square, iterations)
         residual[world] = left

@@ -17,9 +17,11 @@ from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import warp_types
 
-# Bounds of friction: from the normal impulses of the iterate, or from the stored ones.
+# Bounds of friction: from the normal impulses of the iterate, or from the stored ones. RECALLED: as COUPLED, with the
+# row values of the previous step, from which its impulses follow.
 COUPLED = 0
 HELD = 1
+RECALLED = 2
 
 
 @functools.cache
@@ -133,6 +135,8 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             i = parts.constraint_of(n, world, iterate)
             change = products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             value = problem.value_before[i, world] + change
+            if wp.static(coupled) and mode == RECALLED:
+                value[0] = value[0] - problem.bias_change[i, world]
             iterate.value[i, world] = value
             kind = constraints.kind[i, world]
             if wp.static(paired):

@@ -31,6 +31,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             row_stiffness: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
             size, size_before: sum of the magnitudes of the terms of the first row's velocity, and of the larger of the
                 others, at v* and at v [nc, world], m/s or rad/s.
+            bias_change: change of the first row's bias since the previous step, see
+                :class:`warp_kernels.solver.structs.Rows` [nc, world]; no rows if the solver doesn't recall that step.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
             least_inverse_mass: see :mod:`warp_kernels.constraints.immovable` [nv], 1/kg.
@@ -49,6 +51,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         row_stiffness: wp.array2d(dtype=t.vec2)
         size: wp.array2d(dtype=t.vec2)
         size_before: wp.array2d(dtype=t.vec2)
+        bias_change: wp.array2d(dtype=scalar)
         resistance: wp.array2d(dtype=t.vec2)
         inverse_mass: wp.array2d(dtype=scalar)
         least_inverse_mass: wp.array(dtype=scalar)

@@ -156,6 +156,7 @@ class Newton(ConstraintSolver):
             row_stiffness=self.row_stiffness,
             size=rows.row_size,
             size_before=rows.row_size_before,
+            bias_change=rows.row_bias_change,
             resistance=step.contact_stage.contact_resistance,
             inverse_mass=step.dynamics.factor_d.worlds,
             least_inverse_mass=rows.least_inverse_mass,

@@ -61,7 +61,8 @@ def step_after_sweeps_functions(scalar: Any, friction: str, lanes: int) -> Simpl
             together.find_values(i, work.group, work.nv, work.iterate.step, work.shared)
             for n in range(lanes):
                 world = work.group * lanes + n
-                guided = work.shared.state[n].mode == AFTER_SWEEPS and work.shared.state[n].passes <= GUIDED
+                passes = work.shared.state[n].passes
+                guided = work.shared.state[n].mode == AFTER_SWEEPS and passes > 0 and passes <= GUIDED
                 if guided and work.shared.moves[n] == 1 and has(i, world, work.constraints):
                     work.iterate.slip[i, world] += get_three(n, work.shared)
                     impulse = f.linear_impulse(i, world, work.constraints, work.problem, work.iterate)
@@ -70,7 +71,7 @@ def step_after_sweeps_functions(scalar: Any, friction: str, lanes: int) -> Simpl
 
     @wp.func
     def prepare_sweeps(work: Work):
-        """Initialise what all sweeps need of the constraints, with zero impulses."""
+        """Initialise what all sweeps need of the constraints, with zero impulses or those of the previous time step."""
         for i in range(work.most):
             at = i * kept.FIELDS * lanes
             for n in range(kept.FIELDS * lanes):
@@ -82,6 +83,10 @@ def step_after_sweeps_functions(scalar: Any, friction: str, lanes: int) -> Simpl
                     compliance = single.compliance_of(work.problem.row_stiffness[i, world])
                     work.iterate.row_compliance[i, world] = compliance
                     before = work.problem.value_before[i, world]
+                    if work.shared.recalled[n] == 1:
+                        recalled = work.iterate.sweep_impulse[i, world]
+                        for r in range(3):
+                            work.shared.fields[at + (kept.IMPULSE + r) * lanes + n] = recalled[r]
                     for r in range(3):
                         work.shared.fields[at + (kept.BEFORE + r) * lanes + n] = before[r]
                     work.shared.fields[at + kept.COMPLIANCE * lanes + n] = compliance[0]
@@ -147,4 +152,10 @@ def step_after_sweeps_functions(scalar: Any, friction: str, lanes: int) -> Simpl
             prepare_sweeps(work)
         sweep_all(work)
 
-    return SimpleNamespace(linear_residuals=linear_residuals, keep_impulses=keep_impulses, sweep=sweep)
+    @wp.func
+    def recall(n: int, work: Work):
+        """Set the impulses of a world's sweeps to those of its iterate."""
+        world = work.group * lanes + n
+        single.recall(world, work.constraints.count[world], work.problem, work.iterate)
+
+    return SimpleNamespace(recall=recall, linear_residuals=linear_residuals, keep_impulses=keep_impulses, sweep=sweep)

@@ -66,9 +66,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def find_impulses_one_by_one(work: Work):
+    def find_impulses_one_by_one(recalls: bool, work: Work):
         """Compute row values and impulses at z, and subtract the impulses' momenta from the residual; zero for waiting
-        worlds.
+        worlds. If it ``recalls``, the values of worlds that are ``recalled`` are those of the previous time step.
         """
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
@@ -77,6 +77,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 impulse = vec3()
                 if work.shared.waits[n] == 0 and has(i, world, work.constraints):
                     value = work.problem.value_before[i, world] + get_three(n, work.shared)
+                    if recalls and work.shared.recalled[n] == 1:
+                        value[0] = value[0] - work.problem.bias_change[i, world]
                     work.iterate.value[i, world] = value
                     kind = work.constraints.kind[i, world]
                     item = work.constraints.item[i, world]
@@ -87,15 +89,17 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             together.take_push(i, work.group, work.nv, work.shared, work.iterate.residual)
 
     @wp.func
-    def find_residuals(work: Work):
-        """Compute row values, impulses, the residual and its square at z; the last two are zero for waiting worlds."""
+    def find_residuals(recalls: bool, work: Work):
+        """Compute row values, impulses, the residual and its square at z; the last two are zero for waiting worlds. See
+        :func:`find_impulses_one_by_one`.
+        """
         together.begin_residual(
             work.group, work.nv, work.iterate.z, work.iterate.z_before, work.problem.inverse_mass, work.iterate.residual
         )
         if wp.static(by_mujoco):
             side.find_impulses(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
         else:
-            find_impulses_one_by_one(work)
+            find_impulses_one_by_one(recalls, work)
         together.find_square(work.group, work.nv, work.problem.inverse_mass, work.iterate.residual, work.shared)
 
     @wp.func
@@ -169,17 +173,31 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def begin_all(work: Work):
-        """Start with the previous velocity, or without impulses, whichever has the smaller residual."""
+        """Start each world like ``begin`` of :func:`warp_kernels.solver.newton.descent.initial_guesses`."""
+        recalls = bool(False)
+        if wp.static(f.coupled):
+            recalls = work.problem.bias_change.shape[0] > 0
         for n in range(lanes):
             work.shared.moves[n] = 1
             work.shared.waits[n] = 0
+            work.shared.recalled[n] = int(recalls)
         start(work)
-        find_residuals(work)
+        find_residuals(recalls, work)
+        if recalls:
+            undecided = bool(False)
+            for n in range(lanes):
+                world = work.group * lanes + n
+                if world < work.constraints.count.shape[0]:
+                    if not pushes(n, world, work.most, work.constraints, work.iterate, work.shared):
+                        work.shared.recalled[n] = 0
+                        undecided = True
+            if undecided:
+                find_residuals(recalls, work)
         undecided = bool(False)
         for n in range(lanes):
             world = work.group * lanes + n
             work.shared.left[n] = work.shared.square[n]
-            if world < work.constraints.count.shape[0]:
+            if world < work.constraints.count.shape[0] and work.shared.recalled[n] == 0:
                 rests = work.shared.square[n] <= work.shared.scale[n]
                 if not rests or not pushes(n, world, work.most, work.constraints, work.iterate, work.shared):
                     work.shared.moves[n] = 0
@@ -188,7 +206,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         attempt = int(0)
         while undecided and attempt < 2:
             start(work)
-            find_residuals(work)
+            find_residuals(recalls, work)
             attempt += 1
             undecided = bool(False)
             for n in range(lanes):

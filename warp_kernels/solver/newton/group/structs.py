@@ -112,6 +112,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             magnitude: squares of the terms of row values, see :func:`magnitudes` [2, L].
             left: the square of the other initial guess, or before a step of the adjoint [L].
             left_now: residual as the largest velocity, after it [L].
+            recalled: 1 for the worlds that start with the impulses of the previous time step [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
             moves: 1 for the worlds that move along their step [L].
             waits: 1 for the worlds that have converged, and are left unchanged [L].
@@ -142,6 +143,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         magnitude: wp.array(dtype=scalar)
         left: wp.array(dtype=scalar)
         left_now: wp.array(dtype=scalar)
+        recalled: wp.array(dtype=int)
         coupled: wp.array(dtype=int)
         moves: wp.array(dtype=int)
         waits: wp.array(dtype=int)

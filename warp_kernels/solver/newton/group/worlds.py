@@ -67,20 +67,23 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         """Sweep worlds that ask for it, and compute the steps of all."""
         shared = work.shared
         any_after_sweeps = bool(False)
+        any_swept = bool(False)
         for n in range(lanes):
             mode = shared.state[n].mode
             shared.waits[n] = int(mode >= DONE)
             any_after_sweeps = any_after_sweeps or mode == AFTER_SWEEPS
+            any_swept = any_swept or (mode == AFTER_SWEEPS and shared.state[n].passes > 0)
         if wp.static(coupled):
-            if any_after_sweeps:
+            if any_swept:
                 after_sweeps.sweep(work)
+            if any_after_sweeps:
                 after_sweeps.linear_residuals(work)
         s.find_steps(work)
         for n in range(lanes):
             shared.moves[n] = int(shared.waits[n] == 0 and shared.least[n] > singular)
             shared.lengths[n] = scalar(1.0)
         if wp.static(coupled):
-            if any_after_sweeps:
+            if any_swept:
                 after_sweeps.keep_impulses(work)
         else:
             together.find_energies(
@@ -110,13 +113,21 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             shared.moves[n] = int(state.tries == 1 and state.length != zero)
             shared.lengths[n] = state.length
         together.move_by(work.group, work.nv, work.iterate.step, shared, work.iterate.z)
-        s.find_residuals(work)
+        s.find_residuals(False, work)
         for n in range(lanes):
             state = shared.state[n]
             if state.tries == 1:
                 state.square = shared.square[n]
                 shared.state[n] = state
         return states
+
+    @wp.func(inline=True)
+    def recalls(n: int, work: Work):
+        return work.shared.recalled[n] == 1
+
+    @wp.func(inline=True)
+    def free_square(n: int, work: Work):
+        return descent.free_square(world_at(n, work), work.nv, work.problem, work.iterate)
 
     @wp.func(inline=True)
     def measure(work: Work):
@@ -175,6 +186,8 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             count_at=count_at,
             find_steps=find_steps,
             move=move,
+            recalls=recalls,
+            free_square=free_square,
             measure=measure,
             magnitudes=magnitudes,
             step_square=step_square,
@@ -194,6 +207,9 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             first = State()
             first.mode = DONE
             work.shared.state[n] = first
+            if wp.static(coupled):
+                if work.shared.recalled[n] == 1 and s.has(0, world_at(n, work), work.constraints):
+                    after_sweeps.recall(n, work)
             if s.has(0, world_at(n, work), work.constraints):
                 work.shared.state[n] = loop.begin(n, work.shared.square[n], work)
             moving += int(work.shared.state[n].mode < DONE)

@@ -21,7 +21,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, SINGLE_STEPS, SUMS, TANGLE
+from warp_kernels.solver.newton.constants import AFAR, CROWD, DIVISIONS, RECALLED_SHARE, SINGLE_STEPS, SUMS
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
 from warp_kernels.solver.newton.one_world import one_world_functions, work_struct
@@ -139,6 +139,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             left, steps = single.solve(work, iterations)
             if steps > 0:
                 return left, steps
+            work.recalled = 0
             square = residuals.find_residual(
                 work.world, work.count, work.nv, COUPLED, work.paths, work.constraints, work.problem, work.iterate
             )
@@ -199,13 +200,18 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             )  # fmt: skip
             islands.scale[tree, world] = own_scale
             scale += own_scale
-        square = whole.begin(world, count, nv, scale, work.paths, work.constraints, work.problem, work.iterate)
+        square, recalled = whole.begin(
+            world, count, nv, scale, work.paths, work.constraints, work.problem, work.iterate
+        )
         # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square == zero or not wp.isfinite(square):
             return
         work.epsilon = solution.share_of(world, work)
         terms = whole.magnitudes(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
-        far = count > TANGLE and square > scalar(AFAR) * terms[0]
+        far = square > scalar(AFAR) * terms[0]
+        if recalled:
+            far = not square < scalar(RECALLED_SHARE) * whole.free_square(world, nv, work.problem, work.iterate)
+        far = far and count > CROWD
         division.connect(world, count, work.constraints, work.iterate, islands, work.system)
         work.world = world
         before = int(0)
@@ -229,9 +235,12 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 work.count = own_count
                 work.nv = own_nv
                 work.scale = division.island_scale(world, work.iterate, islands)
-                # At first the residual is that of the whole world, to which nothing between islands contributes.
+                work.recalled = 0
                 if turn == 0:
-                    square = residuals.residual_square(world, work.nv, work.problem, work.iterate)
+                    square, recalled = descent.begin(
+                        world, work.count, work.nv, work.scale, work.paths, work.constraints, work.problem, work.iterate
+                    )
+                    work.recalled = int(recalled)
                 else:
                     square = residuals.find_residual(
                         world, work.count, work.nv, COUPLED, work.paths, work.constraints, work.problem, work.iterate

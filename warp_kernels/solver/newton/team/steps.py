@@ -17,13 +17,14 @@ from warp_kernels.solver.newton.descent import descent_functions, initial_guesse
 from warp_kernels.solver.newton.gauss_seidel import sweep_functions
 from warp_kernels.solver.newton.iteration import (
     AFTER_SWEEPS,
-    BEFORE,
     DONE,
+    NEVER,
+    NOW,
     decision_functions,
     world_iteration_functions,
 )
 from warp_kernels.solver.newton.one_world import opaque_index, problem_change
-from warp_kernels.solver.newton.residual import COUPLED, HELD
+from warp_kernels.solver.newton.residual import HELD, RECALLED
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.team.system import team_system_functions, team_work_struct
 from warp_kernels.solver.structs import Constraints, Paths
@@ -68,7 +69,10 @@ def team_residual_functions(scalar: Any, friction: str, width: int, dofs: int) -
         world = work.world
         for n in range(team.lane(), work.count, team.size()):
             i = team.item(n, work.count)
-            work.iterate.value[i, world] = value_at(i, work)
+            value = value_at(i, work)
+            if wp.static(f.coupled) and mode == RECALLED:
+                value[0] = value[0] - work.problem.bias_change[i, world]
+            work.iterate.value[i, world] = value
         team.sync()
         for n in range(team.lane(), work.count, team.size()):
             i = team.item(n, work.count)
@@ -215,7 +219,14 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
 
     @wp.func
     def find_residual(
-        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+        world: int,
+        count: int,
+        nv: int,
+        mode: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
     ):
         work = Work()
         work.world = world
@@ -225,19 +236,20 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         work.constraints = constraints
         work.problem = problem
         work.iterate = iterate
-        return own.find_residual(COUPLED, work)
+        return own.find_residual(mode, work)
 
-    begin = initial_guesses(scalar, set_guess, find_residual, descent.pushes)
+    begin = initial_guesses(scalar, coupled, set_guess, find_residual, descent.pushes)
 
     @wp.func
     def sweep(work: Work, state: State, last: bool):
         """Sweep as often as a state says, by one thread, and compute the implied values; the ``last`` sweeps settle
         the impulses.
         """
+        afresh = state.soft == NOW or (state.soft == NEVER and work.recalled == 0)
         if team.is_first():
             sweeps.resume(
-                work.world, work.count, work.nv, state.passes == 1, state.soft != BEFORE, state.sweeps, work.paths,
-                work.constraints, work.problem, work.iterate,
+                work.world, work.count, work.nv, state.passes == 1, afresh, state.sweeps, work.paths, work.constraints,
+                work.problem, work.iterate,
             )  # fmt: skip
             if last:
                 sweeps.settle(work.world, work.count, work.paths, work.constraints, work.problem, work.iterate)
@@ -250,7 +262,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         """Sweep if the state asks for it, and compute the step."""
         work.world = opaque(work.world)
         if wp.static(coupled):
-            if state.mode == AFTER_SWEEPS:
+            if state.mode == AFTER_SWEEPS and state.passes > 0:
                 sweep(work, state, False)
         system.assemble(state.mode, False, work)
         if wp.static(coupled):
@@ -261,7 +273,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         if found:
             system.solve_upper(work.iterate.step, work)
             if wp.static(coupled):
-                if state.mode == AFTER_SWEEPS and state.passes <= GUIDED:
+                if state.mode == AFTER_SWEEPS and state.passes > 0 and state.passes <= GUIDED:
                     own.keep_impulses(work)
         state = decide.first_length(state, found)
         if found and state.mode == HELD:
@@ -280,6 +292,19 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
             team.sync()
         state.square = own.find_residual(state.bounds, work)
         return state
+
+    @wp.func
+    def recalls(n: int, work: Work):
+        return work.recalled == 1
+
+    @wp.func
+    def free_square(n: int, work: Work):
+        """Return the square of the residual at the velocity before the step without impulses."""
+        square = zero
+        for m in range(team.lane(), work.nv, team.size()):
+            k = team.item(m, work.nv)
+            square += descent.free_share(k, work.world, work.problem, work.iterate)
+        return team.total(square)
 
     @wp.func
     def magnitudes(n: int, work: Work):
@@ -311,7 +336,7 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
 
     loop = world_iteration_functions(
         scalar, Work, decide, find_steps=find_steps, move=move, magnitudes=magnitudes, step_square=step_square,
-        goal=goal, prepare=prepare,
+        goal=goal, prepare=prepare, recalls=recalls, free_square=free_square,
     )  # fmt: skip
 
     @wp.func
@@ -319,10 +344,16 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         """Solve from the better initial guess. Return the residual as the largest velocity, by the pivots of the last
         system [m/s or rad/s], and the number of systems solved.
         """
-        square = begin(
+        square, recalled = begin(
             work.world, work.count, work.nv, work.scale, work.paths, work.constraints, work.problem, work.iterate
         )
+        work.recalled = int(recalled)
         first = loop.begin(0, square, work)
+        if wp.static(coupled):
+            if recalled:
+                if team.is_first():
+                    sweeps.recall(work.world, work.count, work.problem, work.iterate)
+                team.sync()
         last, solved = loop.iterate(work, first, int(first.mode < DONE), iterations)
         left = zero
         if solved > 0:

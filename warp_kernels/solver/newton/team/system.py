@@ -51,6 +51,7 @@ def team_work_struct(scalar: Any) -> Any:
         Attributes:
             world: its index.
             count, nv: its numbers of constraints and degrees of freedom.
+            recalled: 1 if the iterate starts with the impulses of the previous time step.
             scale: of rounding, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
             tolerance: of the residual, as a share of ``scale``.
             epsilon: R as a share of the effective inverse mass.
@@ -64,6 +65,7 @@ def team_work_struct(scalar: Any) -> Any:
         world: int
         count: int
         nv: int
+        recalled: int
         scale: scalar
         tolerance: scalar
         epsilon: scalar

@@ -54,6 +54,7 @@ class ConstraintStage(Stage):
         row: rows of constraints along their paths [entry, world].
         rhs, bound, compliance: right-hand sides, bounds and compliance of rows [constraint, world].
         row_size, row_size_before, row_value_before: see :class:`warp_kernels.solver.structs.Rows`; no rows for PGS.
+        row_bias_change: see there; no rows unless Newton's method solves the hard law.
         impulse: impulses that the solver finds [constraint, world].
         constraint_overflow: dropped constraints [world].
         least_inverse_mass: lower bound of the inverse mass, by degree of freedom.
@@ -84,6 +85,7 @@ class ConstraintStage(Stage):
         of_newton = room if step.newton else 0
         self.row_size, self.row_size_before = (step.worlds_last(of_newton, t.vec2) for _ in range(2))
         self.row_value_before = step.worlds_last(of_newton, t.vec3)
+        self.row_bias_change = step.worlds_last(0 if step.by_mujoco else of_newton)
         self.constraint_overflow: wp.array = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
         least = least_inverse_masses(step.model)
         self.least_inverse_mass: wp.array = wp.array(least, dtype=step.scalar, device=step.device)
@@ -225,7 +227,7 @@ class ConstraintStage(Stage):
         return fill(
             self._step.structs.Rows,
             **{name: getattr(self, name) for name in ("rhs", "bound", "compliance")},
-            **{name: getattr(self, f"row_{name}") for name in ("size", "size_before", "value_before")},
+            **{name: getattr(self, f"row_{name}") for name in ("size", "size_before", "value_before", "bias_change")},
         )
 
     def _row_geometry(self, array_of: Callable[[wp.array], wp.array], suffix: str = "") -> Any:

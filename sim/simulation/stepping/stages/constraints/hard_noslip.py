@@ -40,6 +40,8 @@ class HardNoSlip:
             step.worlds_last(room, vec3) for _ in range(4)
         )
         self.first_qd, self.first_loss = (wp.zeros_like(step.qd, requires_grad=False) for _ in range(2))
+        # The second solution begins with the first.
+        self._not_recalled = step.worlds_last(0)
         self.first_residual = wp.zeros_like(step.residual)
         self.first_iterations = wp.zeros_like(step.solver_iterations)
         self._kernels = newton_noslip_kernels(step.scalar)
@@ -57,7 +59,7 @@ class HardNoSlip:
     def gather(self, problem: Any) -> None:
         """Gather the problem of the second solution from that of the first."""
         given = {name: getattr(problem, name) for name in newton_structs(self._step.scalar).Problem.vars}
-        shifted = {"rhs": self.shifted_rhs, "value_before": self.shifted_value}
+        shifted = {"rhs": self.shifted_rhs, "value_before": self.shifted_value, "bias_change": self._not_recalled}
         self.problem = fill(newton_structs(self._step.scalar).Problem, **{**given, **shifted})
 
     def run(self, search: Callable[..., None]) -> None:
