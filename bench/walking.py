@@ -227,9 +227,10 @@ the time that feet are in the air has no gradient. Go2 was trained once for each
 40 s on hard contacts; under MuJoCo's law it had a minute less.
 
 G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joints of its legs. It was trained once by
-each algorithm, on busy cores. By SHAC, with the same learning rate all the time, its error is 0.19 m/s after 81 s and
-then stays between 0.16 and 0.21, where up to 4 of 64 robots fall; PPO takes 163 s to 0.20 m/s, and gets further. With a
-rate that falls to a tenth in 210 iterations SHAC came to 0.125 m/s after 221 s, here and in MuJoCo, and no robot fell.
+each algorithm, on busy cores: the load average below is that before the trainings of the quadruped. By SHAC, with the
+same learning rate all the time, its error is 0.19 m/s after 81 s and then stays between 0.16 and 0.21, where up to 4 of
+64 robots fall; PPO takes 163 s to 0.20 m/s, and gets further. With a rate that falls to a tenth in 210 iterations SHAC
+came to 0.125 m/s after 221 s, here and in MuJoCo, and no robot fell.
 """
 
 

@@ -106,19 +106,24 @@ def _write_stage(path: str | os.PathLike[str], write: Callable[[str, Path], None
         write: writes the file that is its first argument, of which the second is the final path.
     """
     target = check_target(path, SUFFIXES)
-    if target.suffix.lower() != PACKAGE:
-        return write_file(path, SUFFIXES, lambda name: write(name, target))
 
     def write_package(name: str) -> None:
         inside = Path(name).parent / "package"
         inside.mkdir()
         stage = inside / f"{target.stem}.usdc"
         write(str(stage), stage)
-        with layer_errors():
-            if not UsdUtils.CreateNewUsdzPackage(str(stage), name):
-                raise OSError("USD can't write the package")
+        if not UsdUtils.CreateNewUsdzPackage(str(stage), name):
+            missing = UsdUtils.ComputeAllDependencies(str(stage))[2]
+            raise OSError(f"not found: {', '.join(missing)}" if missing else "USD can't write the package")
 
-    return write_file(path, SUFFIXES, write_package)
+    def write_either(name: str) -> None:
+        with layer_errors():
+            if target.suffix.lower() == PACKAGE:
+                write_package(name)
+            else:
+                write(name, target)
+
+    return write_file(path, SUFFIXES, write_either)
 
 
 def _write_over(
@@ -198,7 +203,7 @@ class UsdRecorder:
             self._folder = WritingFolder(self._target.parent)
         name = self._folder.path / f"new{self._target.suffix.lower()}"
         try:
-            with system_errors(self._target):
+            with system_errors(self._target), layer_errors():
                 self._writer = StageWriter(str(name), self._target, model, float(fps), num_worlds, markers, (), camera)
         except BaseException:
             self._folder.close()

@@ -131,7 +131,12 @@ def test_actions_are_added_to_the_fold_of_the_legs(task, bent):
         ({"period": 0.0}, ["Wrong.period", "positive"]),
         ({"swing": "high"}, ["swing", "'high'"]),
         ({"stance": 1.0}, ["Wrong.stance", "less than 1"]),
-        ({"offsets": (0.0, 0.3, 0.5)}, ["Wrong.offsets", "2 numbers"]),
+        ({"period": math.inf}, ["period", "finite"]),
+        ({"swing": math.inf}, ["swing", "finite"]),
+        ({"offsets": (0.0, 0.3, 0.5)}, ["Wrong.offsets", "2 finite numbers"]),
+        ({"offsets": (0.0, math.nan)}, ["Wrong.offsets", "2 finite numbers"]),
+        ({"stiff": math.inf}, ["Wrong.stiff", "finite"]),
+        ({"fold": {".*": math.nan}}, ["Wrong.fold", "finite"]),
         ({"stiff": {"left": 1.0}}, ["Wrong.stiff", "'left_ankle'"]),
         ({"stiff": {"knee": 1.0}}, ["Wrong.stiff", "'knee'"]),
         ({"fold": {"left": 1.0}}, ["Wrong.fold", "'left_ankle'"]),
@@ -154,3 +159,38 @@ def test_a_joint_that_moves_both_feet_is_not_folded(tmp_path):
     with raises_naming("fold", "'waist'", "2 feet"):
         type("Wrong", (Walker,), {"fold": 0.1, "action_scale": 1.0})(robot)
     assert type("Right", (Walker,), {"fold": {"waist": 0.0, ".*": 0.1}, "action_scale": 1.0})(robot)
+
+
+def test_feet_that_are_all_in_the_air_should_be_equally_high(file):
+    task = type("Jumper", (Walker,), {"offsets": (0.0, 0.0)})(legged_robot(file, {}, dtype="float64"))
+    env = VectorEnv(task, 1, device="cpu", seed=0)
+    env.reset()
+    q = torch.tensor(task.robot.q)[None]
+    data = {**env.state.data, "command": torch.tensor([[1.0, 0.0, 0.0]]).double()}
+    state = replace(env.state, q=q, steps=torch.tensor([16]), data=data)
+    torch.testing.assert_close(task.swings(state, data["command"]), torch.ones(1, 2).double())
+    terms = task.terms(state, torch.zeros(1, 4).double(), state)
+    torch.testing.assert_close(terms["lift"], torch.ones(1).double())
+
+
+@pytest.mark.parametrize("foot", [["left_sole", "toe"], ["toe", "left_sole"]])
+def test_a_leg_has_the_joints_of_all_links_of_its_foot(tmp_path, foot):
+    """In either order of the geometries."""
+    toe = '<body pos="0.15 0 0"><joint name="toe" axis="0 1 0"/><geom name="toe" size="0.04"/></body>'
+    sole = '<geom name="left_sole" type="box" size="0.1 0.05 0.04"/>'
+    file = tmp_path / "toe.xml"
+    text = BIPED.replace(sole, sole + toe).replace("<actuator>", '<actuator><position joint="toe" kp="5"/>')
+    file.write_text(text)
+    robot = legged_robot(file, {}, feet=[foot, ["right_sole"]], dtype="float64")
+    task = type("Toes", (Walker,), {"fold": 0.5, "action_scale": 1.0})(robot)
+    env = VectorEnv(task, 1, device="cpu", seed=0)
+    env.reset()
+    data = {"command": torch.tensor([[1.0, 0.0, 0.0]]).double()}
+    state = replace(env.state, steps=torch.tensor([16]), data={**env.state.data, **data})
+    control = task.inputs(state, torch.zeros(1, 5).double())["control"]
+    torch.testing.assert_close(control, torch.tensor([[0.5, 0.5, 0.5, 0.0, 0.0]]).double())
+
+
+def test_feet_that_are_part_of_the_ground(file):
+    with raises_naming("feet", "'ground'"):
+        legged_robot(file, {}, feet=[["ground"], ["right_sole"]])

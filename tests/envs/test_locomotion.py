@@ -136,6 +136,38 @@ def test_locked_joints_stay_at_their_standing_angles(tmp_path):
         legged_robot(file, stand, locked="tail")
 
 
+COUPLED = """
+<robot name="coupled"><link name="base">{body}<collision><geometry><box size="1 1 1"/></geometry></collision></link>
+  <link name="first">{body}</link><link name="second">{body}</link>
+  <joint name="leads" type="continuous"><parent link="base"/><child link="first"/></joint>
+  <joint name="follows" type="continuous"><parent link="first"/><child link="second"/>
+    <mimic joint="leads" multiplier="2" offset="0.1"/></joint></robot>
+""".format(body='<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>')
+
+
+def test_coupled_joints_are_locked_together(tmp_path):
+    file = tmp_path / "coupled.urdf"
+    file.write_text(COUPLED)
+    robot = legged_robot(file, {"leads": 0.3, "follows": 0.7}, kp=1.0, locked=".*")
+    assert robot.joints == []
+    for locked, named in (("leads", ["'leads'", "'follows'", "both"]), ("follows", ["'follows'", "'leads'", "both"])):
+        with raises_naming("coupled.urdf", "locked", *named):
+            legged_robot(file, {"leads": 0.3, "follows": 0.7}, kp=1.0, locked=locked)
+    with raises_naming("locked", "'follows' stands at 0,", "0.7", "stand"):
+        legged_robot(file, {"leads": 0.3}, kp=1.0, locked=".*")
+    with raises_naming("stand", "'leads'", "finite"):
+        legged_robot(file, {"leads": math.nan}, kp=1.0, locked=".*")
+
+
+def test_joints_of_tendons_are_not_locked(tmp_path):
+    file = tmp_path / "tendon.xml"
+    tendon = '<tendon><fixed name="string"><joint joint="neck" coef="1"/></fixed></tendon>'
+    file.write_text(LOCKABLE.replace("<actuator>", f"{tendon}<actuator>"))
+    with raises_naming("locked", "'string'", "'neck'"):
+        legged_robot(file, {}, locked="neck")
+    assert legged_robot(file, {}, locked="ear").joints == ["hip", "neck", "head"]
+
+
 def test_a_sphere_through_points_is_found():
     points = np.random.default_rng(0).normal(size=(50, 3))
     points = np.array([0.1, -0.2, 0.3]) + 0.4 * points / np.linalg.norm(points, axis=1, keepdims=True)

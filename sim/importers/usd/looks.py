@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pxr import Gf, Sdf, Usd, UsdGeom, UsdShade
+from pxr import Ar, Gf, Sdf, Usd, UsdGeom, UsdShade
 
 from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
 from sim.importers.shares import share
@@ -174,18 +175,25 @@ def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
 
 def _file(asset: Sdf.AssetPath) -> Path | bytes:
     """Return the file of an image, or its contents in a package."""
-    package, bracket, inside = asset.resolvedPath.rstrip("]").partition("[")
-    if not asset.resolvedPath:
+    found = asset.resolvedPath
+    if not found:
         raise NoPictureError("doesn't exist")
-    if not bracket:
-        return Path(asset.resolvedPath)
+    if not Ar.IsPackageRelativePath(found):
+        return Path(found)
     try:
-        with zipfile.ZipFile(package) as archive:
-            if archive.getinfo(inside).file_size > MOST_BYTES:
-                raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
-            return archive.read(inside)
+        return _contents(*Ar.SplitPackageRelativePathOuter(found))
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise NoPictureError(f"can't be read: {error}") from None
+
+
+def _contents(package: str | io.BytesIO, inside: str) -> bytes:
+    """Return the contents of a file in a package, which may be in a package that is in the first one."""
+    name, deeper = Ar.SplitPackageRelativePathOuter(inside)
+    with zipfile.ZipFile(package, metadata_encoding="utf-8") as archive:  # USD doesn't mark its names as UTF-8
+        if archive.getinfo(name).file_size > MOST_BYTES:
+            raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
+        contents = archive.read(name)
+    return _contents(io.BytesIO(contents), deeper) if deeper else contents
 
 
 def _coordinates(scene: Scene, image: UsdShade.Shader) -> Coordinates:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, require_type, two_numbers
+from sim.model.checks import as_numbers, number, require_type, two_numbers
 from sim.model.model import Model
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec
 
@@ -17,6 +17,14 @@ def expression_of(where: str, given: str) -> re.Pattern[str]:
         return re.compile(given)
     except (re.error, TypeError) as error:
         raise ModelError(f"{where}: {given!r} isn't a regular expression: {error}") from None
+
+
+def finite(where: str, label: str, given: object) -> float:
+    """Return a setting as a float. Raises ModelError, naming it, unless it is one finite number."""
+    found = number(where, label, given)
+    if not np.isfinite(found):
+        raise ModelError(f"{where}: {label} is {given!r}; it must be finite")
+    return found
 
 
 def feet_of(given: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

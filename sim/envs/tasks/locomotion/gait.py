@@ -4,14 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 import torch
 
 from sim.envs.state import TaskState
+from sim.envs.tasks.locomotion.checks import finite
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import sum_of_squares
 from sim.envs.tasks.locomotion.velocity import VelocityTask
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, number
+from sim.model.checks import as_numbers
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot
 
@@ -68,29 +70,30 @@ class GaitTask(VelocityTask):
         super().__init__(robot, law)
         name, feet, model = type(self).__name__, len(robot.feet), robot.model
         for setting in ("period", "stance", "swing"):
-            if not number(name, setting, getattr(self, setting)) > 0.0:
+            if not finite(name, setting, getattr(self, setting)) > 0.0:
                 raise ModelError(f"{name}.{setting} is {getattr(self, setting)!r}; it must be positive")
         if self.stance >= 1.0:
             raise ModelError(f"{name}.stance is {self.stance!r}; it must be less than 1, or no foot leaves the ground")
         given = [k / feet for k in range(feet)] if self.offsets is None else self.offsets
         offsets = as_numbers(f"{name}.offsets", given)
-        if offsets.shape != (feet,):
-            raise ModelError(f"{name}.offsets is {self.offsets!r}; it must be {feet} numbers, one for each foot")
+        if offsets.shape != (feet,) or not np.isfinite(offsets).all():
+            raise ModelError(f"{name}.offsets is {self.offsets!r}; it must be {feet} finite numbers, one for each foot")
         self._offsets = torch.as_tensor(offsets).to(self._start)
         self._stiff = self.of_joints("stiff", self.stiff)
-        soles = [model.geometries[model.geometry(foot[0])].link for foot in robot.feet]
-        self._soles = [model.link_names[link] for link in soles]
+        soles = [[model.geometries[model.geometry(each)].link for each in foot] for foot in robot.feet]
+        self._soles = [model.link_names[links[0]] for links in soles]
         self._fold = self._of_legs(self.of_joints("fold", self.fold), soles)
         self._kinematics: dict[torch.device, Robot] = {}
 
-    def _of_legs(self, fold: torch.Tensor, soles: Sequence[int]) -> torch.Tensor:
-        """Return the folds [feet, nu] of the legs, which end at the links of the soles."""
+    def _of_legs(self, fold: torch.Tensor, soles: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the folds [feet, nu] of the legs, which end at the links of the soles, one or several for each."""
         model, joints = self.robot.model, self.robot.joints
-        carries = torch.tensor([[link in _chain(model, sole) for link in model.dof_link[6:]] for sole in soles])
+        legs = [set().union(*(_chain(model, link) for link in links)) for links in soles]
+        carries = torch.tensor([[link in leg for link in model.dof_link[6:]] for leg in legs])
         for joint, change, count in zip(joints, fold.tolist(), carries.sum(dim=0).tolist(), strict=True):
             if change != 0.0 and count != 1:
                 raise ModelError(
-                    f"{type(self).__name__}.fold of the joint '{joint}', which moves {count} feet, is {change}; it "
+                    f"{type(self).__name__}.fold of the joint '{joint}', which moves {count} feet, is {change:g}; it "
                     "must be 0 for a joint that isn't part of one leg"
                 )
         return (carries * fold)[:, self._servos]
@@ -108,7 +111,7 @@ class GaitTask(VelocityTask):
         return torch.sin(math.pi * part) * _moves(command)
 
     def lifted(self, state: TaskState) -> torch.Tensor:
-        """Return the heights of the feet above the lowest one [n, feet], m, those of the origins of their links."""
+        """Return the heights of the feet above the lowest one [n, feet], m, at the link of their first geometry."""
         device = state.q.device
         if device not in self._kinematics:
             self._kinematics[device] = Robot(self.robot.model, device=device)
@@ -128,7 +131,8 @@ class GaitTask(VelocityTask):
     def terms(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the terms of the reward [n], by name, without weights."""
         command = before.data["command"]
-        target = self.swing * self.swings(after, command)
+        swings = self.swings(after, command)
+        target = self.swing * (swings - swings.min(dim=1, keepdim=True).values)
         agree = self.stands(after) == ((self.phase(after) < self.stance) | ~_moves(command))
         return {
             **super().terms(before, action, after),

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.dynamics.lowest_points import lowest_points
-from sim.envs.tasks.locomotion.checks import expression_of, feet_of, is_servo
+from sim.envs.tasks.locomotion.checks import expression_of, feet_of, finite, is_servo
 from sim.errors import ModelError, URDFWarning
 from sim.importers.formats import ModelBuilder, format_of
 from sim.importers.load import read_file
 from sim.model.builder.properties import Delay, Gains, Surface
-from sim.model.checks import number, require_type
+from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.model.specs import JointSpec
 from sim.terrain import Terrain
@@ -38,7 +38,8 @@ class LeggedRobot:
         terrain: the ground; None for a plane at z = 0 or that of the file.
 
     Raises:
-        ModelError: for a model whose first joint isn't free, feet that it doesn't have, and a foot without geometries.
+        ModelError: for a model whose first joint isn't free, feet that it doesn't have or that don't move, and a foot
+            without geometries.
 
     Example:
         >>> import sim.envs
@@ -63,7 +64,8 @@ class LeggedRobot:
                 "coordinate each; read a URDF with floating_base=True"
             )
         for name in (name for foot in feet_of(self.feet) for name in foot):
-            model.geometry(name)
+            if model.is_static(model.geometries[model.geometry(name)]):
+                raise ModelError(f"feet: the geometry '{name}' is no part of the robot; name geometries that move")
 
     @property
     def height(self) -> float:
@@ -122,7 +124,8 @@ def legged_robot(
         balls: expression for the names of meshes that collide as spheres, such as round feet with hundreds of points;
             their points lie on the sphere with the smallest sum of squared errors. Default: none.
         locked: expression for the names of joints that stay at their standing angles, such as those of the arms; the
-            robot has neither these joints nor the file's keyframes, and is faster. Default: none.
+            robot has neither these joints nor the file's keyframes, and is faster. Joints that are coupled to each
+            other are locked together, at angles that agree. Default: none.
         terrain: the ground. Default: that of the file, or a plane.
         friction: friction of the ground, which multiplies that of the feet.
         delay: delay of the servos that are added.
@@ -182,11 +185,11 @@ def by_joint(where: str, given: ByJoint, joints: Sequence[str]) -> dict[str, flo
     """Return the number of each joint that has one, from one for all or from regular expressions.
 
     Raises:
-        ModelError: for an expression that is invalid or matches no joint, and for what isn't a number.
+        ModelError: for an expression that is invalid or matches no joint, and for what isn't a finite number.
     """
     if not isinstance(given, Mapping):
-        return dict.fromkeys(joints, number("legged_robot", where, given))
-    values = {expression_of(where, key): number(where, f"'{key}'", value) for key, value in given.items()}
+        return dict.fromkeys(joints, finite("legged_robot", where, given))
+    values = {expression_of(where, key): finite(where, f"'{key}'", value) for key, value in given.items()}
     for expression in values:
         if not any(expression.fullmatch(name) for name in joints):
             raise ModelError(f"{where}: '{expression.pattern}' matches none of the joints {', '.join(joints)}")
@@ -227,9 +230,11 @@ def _lock(builder: ModelBuilder, file: str, chosen: re.Pattern[str], stand: Mapp
     names = [name for name in _moving(builder) if chosen.fullmatch(name)]
     if not names:
         raise ModelError(f"{file}: locked: '{chosen.pattern}' matches no joint with one coordinate")
+    angles = {name: stand.get(name, float(builder.joints[name].q0[0])) for name in names}
+    _uncouple(builder, file, angles)
     for name in names:
         joint = builder.joints[name]
-        along = stand.get(name, float(joint.q0[0])) * joint.axis
+        along = angles[name] * joint.axis
         turned = Rotation.from_quat(joint.placement[3:])
         placement = joint.placement.copy()
         if joint.type == codes.PRISMATIC:
@@ -242,6 +247,32 @@ def _lock(builder: ModelBuilder, file: str, chosen: re.Pattern[str], stand: Mapp
     for name in [name for name, each in builder.actuators.items() if each.joint in names]:
         del builder.actuators[name]
     builder.parts[:] = [replace(part, keyframes={}) for part in builder.parts]  # with coordinates of these joints
+
+
+def _uncouple(builder: ModelBuilder, file: str, locked: Mapping[str, float]) -> None:
+    """Leave out the couplings of joints that are locked, at angles by joint.
+
+    Raises:
+        ModelError: for a joint that is coupled to one that isn't locked, angles that the coupling doesn't allow, and
+            joints of tendons.
+    """
+    for tendon in builder.tendons.values():
+        for name in tendon.coefficients.keys() & locked.keys():
+            raise ModelError(f"{file}: locked: the tendon '{tendon.name}' acts on the joint '{name}'; don't lock it")
+    for name, coupling in list(builder.couplings.items()):
+        pair = (coupling.joint, coupling.other)
+        held = [each for each in pair if each in locked]
+        if len(held) == 1:
+            (free,) = set(pair) - set(held)
+            raise ModelError(f"{file}: locked: the joint '{held[0]}' is coupled to '{free}'; lock both, or neither")
+        if held:
+            expected = coupling.ratio * locked[coupling.other] + coupling.offset
+            if not np.isclose(locked[coupling.joint], expected, rtol=1e-6, atol=1e-6):
+                raise ModelError(
+                    f"{file}: locked: the joint '{coupling.joint}' stands at {locked[coupling.joint]:g}, but its "
+                    f"coupling to '{coupling.other}' asks for {expected:g}; change stand"
+                )
+            del builder.couplings[name]
 
 
 def _round(builder: ModelBuilder, file: str, chosen: re.Pattern[str]) -> None:
