@@ -72,6 +72,11 @@ class GaitTask(VelocityTask):
         for setting in ("period", "stance", "swing"):
             if not finite(name, setting, getattr(self, setting)) > 0.0:
                 raise ModelError(f"{name}.{setting} is {getattr(self, setting)!r}; it must be positive")
+        if self.period < 2.0 * self.step_dt:
+            least = 2.0 * self.step_dt
+            raise ModelError(
+                f"{name}.period is {self.period!r}; it must be at least {least:g} s, the time of two actions"
+            )
         if self.stance >= 1.0:
             raise ModelError(f"{name}.stance is {self.stance!r}; it must be less than 1, or no foot leaves the ground")
         given = [k / feet for k in range(feet)] if self.offsets is None else self.offsets

@@ -188,7 +188,8 @@ def by_joint(where: str, given: ByJoint, joints: Sequence[str]) -> dict[str, flo
         ModelError: for an expression that is invalid or matches no joint, and for what isn't a finite number.
     """
     if not isinstance(given, Mapping):
-        return dict.fromkeys(joints, finite("legged_robot", where, given))
+        owner, _, setting = where.rpartition(".")
+        return dict.fromkeys(joints, finite(owner or "legged_robot", setting, given))
     values = {expression_of(where, key): finite(where, f"'{key}'", value) for key, value in given.items()}
     for expression in values:
         if not any(expression.fullmatch(name) for name in joints):

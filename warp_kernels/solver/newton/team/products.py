@@ -1,4 +1,4 @@
-"""Products with rows for one degree of freedom at a time: what an item of a phase over degrees of freedom adds up."""
+"""Products with rows for one degree of freedom at a time, the items of a phase over degrees of freedom."""
 
 import functools
 from types import SimpleNamespace
