@@ -312,6 +312,19 @@ def test_a_cord_with_a_stiff_damper_keeps_its_length(between):
     assert np.abs(np.diff(lengths) * lengths[1:]).max() < 2e-4
 
 
+@pytest.mark.parametrize(("dtype", "damping", "precision"), [("float32", 1e6, 5e-3), ("float64", 1e8, 1e-7)])
+def test_a_stiff_damper_within_a_chain_keeps_momentum(dtype, damping, precision):
+    """One sled drives on another."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for name, parent, mass in (("lower", "world", 0.5), ("upper", "lower", 2.0)):
+        builder.add_link(name, mass=mass, inertia=INERTIA)
+        builder.add_joint(f"to {name}", "prismatic", parent=parent, child=name, axis=(1, 0, 0))
+    builder.add_fixed_tendon("damper", {"to upper": 1.0}, spring=sim.Spring(damping=damping))
+    simulator = sim.Simulator(builder.finalize(dtype), 1 / 240, **MIDPOINT)
+    velocity = simulator.rollout(simulator.state(np.zeros(2), [1.0, -1.3]), steps=3).qd.numpy()[-1, 0]
+    assert 0.5 * velocity[0] + 2.0 * (velocity[0] + velocity[1]) == pytest.approx(-0.1, rel=0.0, abs=precision)
+
+
 @pytest.mark.parametrize("stiff", [0.1, 1.0, 1e4])
 def test_viscous_drag_slows_a_ball_as_in_closed_form(stiff):
     """From v to 2 v / (2 + 2 y + y^2) in a step, y = h d / m: of second order, and without a change of sign."""

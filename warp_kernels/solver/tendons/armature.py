@@ -4,8 +4,8 @@ A tendon with the armature m and the Jacobian J, the derivative of its length in
 to the mass matrix, and with the curvature c, the second derivative of its length at constant velocities, ``m J' c`` to
 the bias forces. Its degrees of freedom lie on one path from the root, so that the mass matrix keeps its sparsity. The
 factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.mass_matrix` are updated for ``M + m J' J`` in one pass along the
-path, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C1). With the accelerations a of the
-bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
+path, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C2, which is accurate for large m too).
+With the accelerations a of the bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
 
 A tendon adds ``-h m (w . J) (J qdd + c)`` to the scalar ``-h w . ID`` that the backward pass of a step differentiates
 (:mod:`warp_kernels.solver.impulse`).
@@ -116,13 +116,14 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
                 before = one / factor_d[k, world]
                 after = before + weight * value * value
                 share = weight * value / after
-                weight = weight * before / after
+                kept = before / after
+                weight = weight * kept
                 factor_d[k, world] = one / after
                 for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
                     j = paths.ancestor[at]
-                    left = vector[j, world] - value * factor_l[at, world]
-                    vector[j, world] = left
-                    factor_l[at, world] += share * left
+                    entry = factor_l[at, world]
+                    factor_l[at, world] = kept * entry + share * vector[j, world]
+                    vector[j, world] -= value * entry
 
     @wp.func
     def pull(
