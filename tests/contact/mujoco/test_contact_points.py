@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.shapes.hulls import convex_hull
-from tests.contact.mujoco.random_contacts import SHAPES, XML, Scene, one_step, scene, scenes
+from tests.contact.mujoco.random_contacts import SHAPES, XML, Scene, one_step, quaternion, scene, scenes
 from tests.errors import quietly
 from tests.importers.reference import EXAMPLE
 from tests.simulation.differences import case, check
@@ -132,6 +132,51 @@ def test_gradients_of_two_boxes(yaw, pitch):
     lowest = (turn.as_matrix() @ (0.1 * np.array([1.6, 1.2, 1.0]) * corner_signs()).T)[2].min()
     qpos[9] = 0.2 - lowest - 1e-3
     q, qd = sim.from_mujoco(model, qpos, 0.05 * np.arange(12.0))
+    c = case(model, 3, q, qd, contact=sim.MujocoContact(solimp=(0.7, 0.95, 0.02, 0.4, 3.0)))
+    check(c, ["mass", "geometry_size", "com", "gravity"])
+
+
+BESIDE = XML.format(
+    dt=0.002,
+    cone="elliptic",
+    assets="",
+    bodies="".join(
+        f'<body><freejoint/><geom type="box" size="0.1 0.1 {size}" margin="0.02"/></body>' for size in (0.2, 0.15)
+    ),
+)
+
+
+def beside(turn: tuple[float, float, float], height: float) -> np.ndarray:
+    """Positions of two boxes whose edges along z are close, the second turned by these angles [rad]."""
+    upright = quaternion(Rotation.identity())
+    return np.array([0, 0, 0, *upright, 0.205, 0.205, height, *quaternion(Rotation.from_rotvec(turn))])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("turn", "height"),
+    [((1e-3, 2e-3, 0), 0.03), ((0.02, 0.01, 0), 0.03), ((0.02, 0.01, 0.3), 0.3), ((0.3, 0, 0.4), 0.03)],
+)
+def test_edges_that_do_not_cross_touch_midway_between_their_closest_points(turn, height, dtype):
+    """Lines through nearly parallel edges cross far away from boxes that are apart by less than the margin."""
+    qpos = beside(turn, height)
+    peer = mujoco.MjModel.from_xml_string(BESIDE)
+    data = mujoco.MjData(peer)
+    data.qpos = qpos
+    mujoco.mj_forward(peer, data)
+    model = quietly(sim.load_text, BESIDE, "mjcf", dtype=dtype)
+    simulator = sim.Simulator(model, device="cpu", **sim.mujoco_settings(model))
+    found = simulator.contacts(simulator.state(*sim.from_mujoco(model, qpos, np.zeros(12))))
+    precision = {"float32": 1e-6, "float64": EXACT}[dtype]
+    np.testing.assert_allclose(found.point, [contact.pos for contact in data.contact], rtol=0.0, atol=precision)
+    np.testing.assert_allclose(found.distance, [contact.dist for contact in data.contact], rtol=0.0, atol=precision)
+    assert 0.0 < found.distance[0] < 0.04
+
+
+@pytest.mark.parametrize(("turn", "height"), [((0.02, 0.01, 0.3), 0.3), ((0.3, 0.0, 0.4), 0.03)])
+def test_gradients_of_edges_that_do_not_cross(turn, height):
+    model = sim.load_text(BESIDE, "mjcf", dtype="float64")
+    q, qd = sim.from_mujoco(model, beside(turn, height), 0.05 * np.arange(12.0))
     c = case(model, 3, q, qd, contact=sim.MujocoContact(solimp=(0.7, 0.95, 0.02, 0.4, 3.0)))
     check(c, ["mass", "geometry_size", "com", "gravity"])
 

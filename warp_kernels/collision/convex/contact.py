@@ -8,7 +8,8 @@ by code and by position (see :mod:`warp_kernels.collision.convex.support`). The 
   through the edge between its first two vertices; a third vertex is one of the other's face, if the edge belongs to
   that;
 - ``FACE_BACK``: the first vertex of a face, and three vertices of the other shape's face above it;
-- ``EDGES``: two edges that cross; in the order of their vertices, the cross product points from a to b;
+- ``EDGES``: two edges; in the order of their vertices, the cross product points from a to b. The point is midway
+  between their closest points, also if they don't cross;
 - ``ROUND``: two vertices, or an edge and a vertex. The normal n is where the separation n . (b(-n) - a(n)) of the
   support points is stationary (among the directions across the edge). One Newton step about the normal that the
   detection found leads there; by the implicit function theorem it has the exact derivative.
@@ -123,6 +124,25 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         return distance, point - (half * distance) * normal, normal
 
     @wp.func
+    def share_of_edge(offset: vec3, edge: vec3):
+        """Return the share of an edge at which it is closest to a point, relative to its start."""
+        square = wp.dot(edge, edge)
+        share = scalar(0.0)
+        if square > scalar(0.0):
+            share = wp.clamp(wp.dot(offset, edge) / square, scalar(0.0), scalar(1.0))
+        return share
+
+    @wp.func
+    def middle_of_edges(share: scalar, start_a: vec3, edge_a: vec3, start_b: vec3, edge_b: vec3):
+        """Return the point midway between the closest points of two edges (Ericson, *Real-Time Collision Detection*,
+        2005, 5.1.9); share: that of edge a at which the lines are closest.
+        """
+        on_a = start_a + wp.clamp(share, scalar(0.0), scalar(1.0)) * edge_a
+        on_b = start_b + share_of_edge(on_a - start_b, edge_b) * edge_b
+        closest = start_a + share_of_edge(on_b - start_a, edge_a) * edge_a
+        return half * (closest + on_b)
+
+    @wp.func
     def edge_contact(
         type_a: int,
         code_a: int,
@@ -145,10 +165,10 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
         delta = start_b - start_a
         distance = wp.dot(normal, delta)
         square = wp.dot(across, across)
-        point = start_a
+        share = scalar(0.0)
         if square > scalar(1.0e-30):
-            point = start_a + (wp.dot(wp.cross(delta, edge_b), across) / square) * edge_a
-        return distance, point + (half * distance) * normal, normal
+            share = wp.dot(wp.cross(delta, edge_b), across) / square
+        return distance, middle_of_edges(share, start_a, edge_a, start_b, edge_b), normal
 
     @wp.func
     def turned_on(
