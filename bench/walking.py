@@ -230,7 +230,8 @@ G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joint
 each algorithm, on busy cores: the load average below is that before the trainings of the quadruped. By SHAC, with the
 same learning rate all the time, its error is 0.19 m/s after 81 s and then stays between 0.16 and 0.21, where up to 4 of
 64 robots fall; PPO takes 163 s to 0.20 m/s, and gets further. With a rate that falls to a tenth in 210 iterations SHAC
-came to 0.125 m/s after 221 s, here and in MuJoCo, and no robot fell.
+came to 0.125 m/s after 221 s, here and in MuJoCo, and no robot fell. These trainings rewarded the heights of the
+ankles; the task now rewards those of the soles.
 """
 
 

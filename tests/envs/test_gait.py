@@ -195,3 +195,35 @@ def test_a_leg_has_the_joints_of_all_links_of_its_foot(tmp_path, foot):
 def test_feet_that_are_part_of_the_ground(file):
     with raises_naming("feet", "'ground'"):
         legged_robot(file, {}, feet=[["ground"], ["right_sole"]])
+
+
+def test_the_height_of_a_foot_that_is_fixed_to_its_shin(tmp_path):
+    """A ball and a mesh far from the origins of their links; compared with MuJoCo's geometries."""
+    feet = {"left": '<geom name="left_foot" size="0.04" pos="0.02 0 -0.2"/>'}
+    feet["right"] = '<geom name="right_foot" type="mesh" mesh="cube" pos="0.1 0 0" euler="0 90 0"/>'
+    legs = [
+        f'<body name="{side}" pos="0 {y} 0"><joint name="{side}" axis="0 1 0"/>{feet[side]}</body>'
+        for side, y in (("left", 0.15), ("right", -0.15))
+    ]
+    corners = " ".join(f"{x} {y} {z}" for x in (0.2, 0.3) for y in (0.0, 0.1) for z in (0.0, 0.1))
+    file = tmp_path / "stilts.xml"
+    file.write_text(
+        f'<mujoco><asset><mesh name="cube" vertex="{corners}"/></asset><worldbody><body name="hips" pos="0 0 1">'
+        f'<freejoint name="root"/><geom type="box" size="0.1 0.2 0.05"/>{"".join(legs)}</body></worldbody><actuator>'
+        '<position joint="left" kp="60"/><position joint="right" kp="60"/></actuator></mujoco>'
+    )
+    names = ["left_foot", "right_foot"]
+    robot = legged_robot(file, {}, feet=[[name] for name in names], dtype="float64")
+    task = type("Stilts", (Walker,), {"fold": 0.0, "stiff": 1.0, "action_scale": 1.0})(robot)
+    q = torch.tensor(np.random.default_rng(1).normal(size=(4, 9)))
+    q[:, 3:7] /= q[:, 3:7].norm(dim=1, keepdim=True)
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data, heights = mujoco.MjData(model), []
+    for row in q.numpy():
+        data.qpos[:] = sim.to_mujoco(robot.model, row, np.zeros(8))[0]
+        mujoco.mj_kinematics(model, data)
+        heights.append([data.geom(name).xpos[2] for name in names])
+    expected = np.array(heights) - np.min(heights, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        task.lifted(TaskState(q, torch.zeros(4, 8).double(), torch.zeros(4), {})), expected, atol=1e-7
+    )

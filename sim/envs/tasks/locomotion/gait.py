@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 
 from sim.envs.state import TaskState
 from sim.envs.tasks.locomotion.checks import finite
@@ -15,6 +16,7 @@ from sim.envs.tasks.locomotion.velocity import VelocityTask
 from sim.errors import ModelError
 from sim.model.checks import as_numbers
 from sim.model.model import Model
+from sim.torch.quaternions import rotated
 from sim.torch.robot.robot import Robot
 
 NARROW = 200.0  # of the reward for the heights of the feet [1/m^2]: 1/e for one foot 7 cm off
@@ -87,6 +89,7 @@ class GaitTask(VelocityTask):
         self._stiff = self.of_joints("stiff", self.stiff)
         soles = [[model.geometries[model.geometry(each)].link for each in foot] for foot in robot.feet]
         self._soles = [model.link_names[links[0]] for links in soles]
+        self._middles = torch.tensor(np.array([_middle(model, foot) for foot in robot.feet])).to(self._start)
         self._fold = self._of_legs(self.of_joints("fold", self.fold), soles)
         self._kinematics: dict[torch.device, Robot] = {}
 
@@ -116,11 +119,12 @@ class GaitTask(VelocityTask):
         return torch.sin(math.pi * part) * _moves(command)
 
     def lifted(self, state: TaskState) -> torch.Tensor:
-        """Return the heights of the feet above the lowest one [n, feet], m, at the link of their first geometry."""
+        """Return the heights of the feet above the lowest one [n, feet], m: of the mean centre of their geometries."""
         device = state.q.device
         if device not in self._kinematics:
             self._kinematics[device] = Robot(self.robot.model, device=device)
-        height = self._kinematics[device].forward_kinematics(state.q, self._soles)[0][..., 2]
+        position, orientation = self._kinematics[device].forward_kinematics(state.q, self._soles)
+        height = (position + rotated(orientation, self._middles.to(state.q)))[..., 2]
         return height - height.min(dim=1, keepdim=True).values
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -151,6 +155,17 @@ class GaitTask(VelocityTask):
 def _moves(command: torch.Tensor) -> torch.Tensor:
     """Return a mask of commands that aren't to stand [n, 1]."""
     return command.norm(dim=1, keepdim=True) > MOVES
+
+
+def _middle(model: Model, foot: Sequence[str]) -> np.ndarray:
+    """Return the mean centre [3] of a foot's geometries on the link of the first, in the frame of that link."""
+    geometries = [model.geometries[model.geometry(name)] for name in foot]
+    centres = []
+    for each in geometries:
+        if each.link == geometries[0].link:
+            inside = np.zeros(3) if each.mesh is None else (np.asarray(each.mesh.vertices) * each.size).mean(axis=0)
+            centres.append(each.placement[:3] + Rotation.from_quat(each.placement[3:]).apply(inside))
+    return np.mean(centres, axis=0)
 
 
 def _chain(model: Model, link: int) -> set[int]:
