@@ -365,30 +365,98 @@ def test_a_grip_presses_with_its_force():
     np.testing.assert_allclose(trajectory.contact_force.numpy()[-1, 0, 0, 0], 4.0, rtol=1e-6)
 
 
-def sleds(stiff: float, pairs: int = 1) -> sim.Model:
-    """Pairs of sleds on one line with a damper between them, for which y = h d (1 / m + 1 / m') at 1/240 s."""
+def sleds(stiff: float, pairs: int = 1, dampers: int = 1, dtype: str = "float64") -> sim.Model:
+    """Pairs of sleds on one line with dampers between them, for each of which y = h d (1 / m + 1 / m') at 1/240 s."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for pair in range(pairs):
         for number, mass in enumerate((0.5, 2.0)):
             name = f"sled {pair} {number}"
             builder.add_link(name, mass=mass, inertia=INERTIA)
             builder.add_joint(f"to {name}", "prismatic", child=name, axis=(1, 0, 0))
-        damping = stiff * 240.0 / (1 / 0.5 + 1 / 2.0)
+        spring = sim.Spring(damping=stiff * 240.0 / (1 / 0.5 + 1 / 2.0))
         names = {f"to sled {pair} {number}": sign for number, sign in ((0, -1.0), (1, 1.0))}
-        builder.add_fixed_tendon(f"damper {pair}", names, spring=sim.Spring(damping=damping))
-    return builder.finalize("float64")
+        for number in range(dampers):
+            builder.add_fixed_tendon(f"damper {pair} {number}", names, spring=spring)
+    return builder.finalize(dtype)
 
 
-@pytest.mark.parametrize("contact", [FREE_MOTION, sim.PgsContact(max_contacts=0)], ids=["newton", "pgs"])
-@pytest.mark.parametrize("stiff", [1e-6, 0.1, 1.0, 1e4])
-def test_a_damper_slows_two_sleds_as_in_closed_form(stiff, contact):
+def slowed(stiff: float, dampers: int = 1) -> np.ndarray:
+    """Return the velocities of both sleds after a step from 1 and -0.3 m/s.
+
+    n dampers whose forces are evaluated at the share td = (1 + y) / (2 + y) of the step change the rate from s to
+    s (1 - n y / (1 + n td y)), and the momentum stays.
+    """
+    share = (1.0 + stiff) / (2.0 + stiff)
+    rate = -1.3 * (1.0 - dampers * stiff / (1.0 + dampers * share * stiff))
+    return (0.5 - 0.6 + np.array([-2.0, 0.5]) * rate) / 2.5
+
+
+PGS = sim.PgsContact(max_contacts=0)
+SOLVERS = pytest.mark.parametrize("contact", [FREE_MOTION, PGS], ids=["newton", "pgs"])
+
+
+@SOLVERS
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("stiff", [1e-6, 0.1, 1.0, 1e3, 1e4, 1e6, 1e8])
+def test_a_damper_slows_two_sleds_as_in_closed_form(stiff, dtype, contact):
     """As a ball in a viscous medium; their momentum stays."""
-    simulator = sim.Simulator(sleds(stiff), 1 / 240, device="cpu", integrator="midpoint", contact=contact)
+    simulator = sim.Simulator(sleds(stiff, dtype=dtype), 1 / 240, device="cpu", integrator="midpoint", contact=contact)
     found = simulator.rollout(simulator.state(np.zeros(2), [1.0, -0.3]), steps=1).qd.numpy()[-1, 0]
-    rate = -1.3 * 2.0 / (2.0 + 2.0 * stiff + stiff**2)
-    np.testing.assert_allclose(found[1] - found[0], rate, rtol=0.0, atol=1e-9 if stiff > 1.0 else 1e-12)
-    np.testing.assert_allclose(0.5 * found[0] + 2.0 * found[1], 0.5 - 0.6, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(slowed(stiff) @ [-1.0, 1.0], -1.3 * 2.0 / (2.0 + 2.0 * stiff + stiff**2), atol=1e-15)
+    precision = {"float64": 1e-12 if stiff <= 1.0 else 1e-9, "float32": 1e-6 if stiff <= 1.0 else 1e-4}[dtype]
+    np.testing.assert_allclose(found, slowed(stiff), rtol=0.0, atol=precision)
+    momentum = np.dot([0.5, 2.0], found.astype(float))
+    np.testing.assert_allclose(momentum, 0.5 - 0.6, rtol=0.0, atol=1e-12 if dtype == "float64" else 1e-7)
     assert not any(force.any() for force in simulator.constraint_force.values())
+
+
+@SOLVERS
+@pytest.mark.parametrize("stiff", [1e3, 1e4, 1e6, 1e12])
+def test_gradients_by_stiff_dampers_in_single_precision(stiff, contact):
+    """Beside those in double precision, of both velocities by both."""
+    found = []
+    for dtype in ("float32", "float64"):
+        model = sleds(stiff, dtype=dtype)
+        simulator = sim.Simulator(model, 1 / 240, 2, device="cpu", integrator="midpoint", contact=contact)
+        state = simulator.state(np.zeros((2, 2)), np.tile([1.0, -0.3], (2, 1)))
+        bars = simulator.rollout(state, steps=3).backward(np.zeros((2, 2)), np.eye(2))
+        found.append(bars.qd.numpy())
+    np.testing.assert_allclose(*found, rtol=0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("stiff", [6.0, 10.0, 50.0, 1e6])
+@pytest.mark.parametrize("dampers", [2, 20])
+def test_dampers_on_the_same_joints(dampers, stiff):
+    """Newton's method solves for all; sweeps come about as close as their residual says."""
+    for contact in (FREE_MOTION, PGS):
+        model = sleds(stiff, dampers=dampers)
+        simulator = sim.Simulator(model, 1 / 240, device="cpu", integrator="midpoint", contact=contact)
+        found = simulator.rollout(simulator.state(np.zeros(2), [1.0, -0.3]), steps=1).qd.numpy()[-1, 0]
+        error = np.abs(found - slowed(stiff, dampers)).max()
+        assert error < (1e-8 if contact is FREE_MOTION else 2.0 * simulator.residual[0])
+        assert error < 0.015
+        np.testing.assert_allclose(np.dot([0.5, 2.0], found), 0.5 - 0.6, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", [0.1, 1e3])
+@pytest.mark.parametrize("on", ["tendon", "frame"])
+def test_a_velocity_gain_between_trees_is_held_to_its_limit(on, limit):
+    """At the limit the force is constant, below it the gain damps."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for number, mass in enumerate((0.5, 2.0)):
+        builder.add_link(f"sled {number}", mass=mass, inertia=INERTIA)
+        builder.add_joint(f"to sled {number}", "prismatic", child=f"sled {number}", axis=(1, 0, 0))
+        builder.add_frame(f"frame {number}", f"sled {number}")
+    place = {"frame": "frame 1", "reference": "frame 0", "force_axis": (1.0, 0.0, 0.0)}
+    if on == "tendon":
+        builder.add_fixed_tendon("between", {"to sled 0": -1.0, "to sled 1": 1.0})
+        place = {"tendon": "between"}
+    gains = sim.Gains(kd=3.0 * 240.0 / 2.5)
+    builder.add_actuator(name="brake", kind="velocity", gains=gains, force_limit=limit, **place)
+    simulator = sim.Simulator(builder.finalize("float64"), 1 / 240, **MIDPOINT)
+    found = simulator.rollout(simulator.state(np.zeros(2), [1.0, -0.3]), steps=1).qd.numpy()[-1, 0]
+    held = [1.0 - limit / 240.0 / 0.5, -0.3 + limit / 240.0 / 2.0]
+    np.testing.assert_allclose(found, held if limit < 1.0 else slowed(3.0), rtol=0.0, atol=1e-11)
 
 
 def test_dampers_between_many_trees():

@@ -136,6 +136,16 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         return vec2(gear * force, dt * gear * gear * k)
 
     @wp.func
+    def without_damping(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar):
+        """Return the joint force without the part that is proportional to the velocity; all of it at its limits."""
+        force = law[0] - gear * law[2] * v
+        if wp.abs(force - centre) < limit:
+            force = law[0]
+        else:
+            force = common.held_within(force, centre - limit, centre + limit)
+        return gear * force
+
+    @wp.func
     def as_row(law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar):
         """Return bias, compliance and largest impulse of the row."""
         k = law[2] + dt * law[1]
@@ -186,6 +196,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         force_law=force_law,
         law_adjoint=law_adjoint,
         as_force=as_force,
+        without_damping=without_damping,
         as_row=as_row,
         as_force_adjoint=as_force_adjoint,
         as_row_adjoint=as_row_adjoint,

@@ -284,6 +284,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         lines: Lines,
         actuator_kind: wp.array(dtype=int),
+        line_deferred: wp.array(dtype=int),
         # Parameters
         gains: Gains,
         # Data in
@@ -293,7 +294,10 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_force: wp.array2d(dtype=scalar),
     ):
-        """Compute the actuator's force times the gear, over (line, world)."""
+        """Compute the actuator's force times the gear, over (line, world).
+
+        line_deferred: 1 for lines whose damping is a constraint (:mod:`warp_kernels.solver.midpoint.rate_damping`).
+        """
         line, world = wp.tid()
         i = lines.actuator[line]
         u = actuators.held_input(control, gains, world, i)
@@ -301,8 +305,11 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         centre = common.value_of(gains.force_centre, world, i)
         most = common.value_of(gains.force_limit, world, i)
         law = actuators.force_law(actuator_kind[i], u, g * line_length[line, world], gains, world, i)
-        push = actuators.as_force(law, line_rate[line, world], g, centre, most, zero)
-        line_force[line, world] = push[0]
+        if line_deferred[line] == 1:
+            line_force[line, world] = actuators.without_damping(law, line_rate[line, world], g, centre, most)
+        else:
+            push = actuators.as_force(law, line_rate[line, world], g, centre, most, zero)
+            line_force[line, world] = push[0]
 
     @wp.kernel(module=module)
     def line_pushes(

@@ -214,6 +214,16 @@ def damper_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     return np.array(rows, dtype=np.int32).reshape(-1, 4)
 
 
+def deferred_rows(dampers: np.ndarray, kind: int, count: int) -> np.ndarray:
+    """Return 1 for the tendons or the lines whose damping is a constraint [count].
+
+    dampers: see :func:`damper_rows` [n, 4]; kind: DAMPED_TENDON or DAMPED_LINE.
+    """
+    deferred = np.zeros(count, dtype=np.int32)
+    deferred[dampers[dampers[:, 0] == kind, 1]] = 1
+    return deferred
+
+
 def tendon_ends(model: Model) -> list[list[int]]:
     """Return the last degrees of freedom that each tendon acts on, one for each path."""
     return [path_ends(model, moving_dofs(model, tendon)) for tendon in range(len(model.tendons.names))]

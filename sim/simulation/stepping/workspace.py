@@ -114,7 +114,7 @@ class Workspace(SolverChoice):
             self.tendons = TendonStage(device_model, layout.tendons, dampers, layout.heavy, drifts=not self.by_mujoco)
         self.transmissions: TransmissionStage | None = None
         if len(self.model.transmissions):
-            self.transmissions = TransmissionStage(device_model, collision)
+            self.transmissions = TransmissionStage(device_model, collision, dampers)
         self.paths = fill(
             Paths,
             dof_depth=device_model.dof_depth,

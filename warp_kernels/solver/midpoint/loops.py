@@ -11,8 +11,8 @@ solver finds l again where nothing else touches. Without this a loop is of first
 
 R makes the system regular where rows depend on each other, as in a plane mechanism that is closed by a point: ``R = e
 (sum of J_k^2 / m_k)`` with the constant inertias m of :mod:`warp_kernels.solver.midpoint.joint_weights`, summed over the rows of
-a point or orientation. Dampers between two paths (:mod:`warp_kernels.solver.midpoint.rate_damping`) have ``r = 0`` and an R of
-their own, without which the force at v of a stiff one would change velocities without bound.
+a point or orientation. Dampers between two paths (:mod:`warp_kernels.solver.midpoint.rate_damping`) have an R and a share of
+``J v`` in r of their own.
 
 Rows are packed: those of a point along x, y and z follow each other (a block), and so do the entries of a row.
 """

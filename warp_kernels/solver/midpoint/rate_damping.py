@@ -8,14 +8,24 @@ x`` with the change x of the velocity and ``d = -f'(s)``, which is of second ord
 
 so that stiff dampers are implicit. m: constant inertias of the degrees of freedom. A negative d counts as zero.
 
-f(s) is among the joint forces. The rest adds ``e J' J`` with ``e = h td d`` to the mass matrix, in the same way as the
+On one path f(s) is among the joint forces. The rest adds ``e J' J`` with ``e = h td d`` to the mass matrix, in the same way as the
 armature of a tendon, whose kernels take e for an armature (:mod:`warp_kernels.solver.tendons.armature`): constraints
 see it, so that what they hold at rest stays at rest. The mass matrix keeps its sparsity if the degrees of freedom of a
 row lie on one path from the root.
 
 The row of degrees of freedom on two paths is one more constraint, a tendon's (:mod:`warp_kernels.constraints.kinds`),
-with the impulse ``-e J (v+ - v)``: without bias and bound, and with the compliance 1 / e. Kahan's rule takes these
-impulses into account, as those of loops (:mod:`warp_kernels.solver.midpoint.loops`).
+without bound, and with the compliance ``R = 1 / e``. It has the whole impulse l of the damping, and joint forces omit it:
+with ``f(s) = g - D s``, where g is the rest, such as a spring, ``l = -h D s - e J (v+ - v)``, or
+
+    J v+ + R l = (1 - D / (td d)) s.
+
+For a linear damper the factor of s is -1 / (1 + Y). A joint force -D s would be Y times as large as the impulses that it
+is part of, and its rounding too.
+
+In single precision the row's values, rounded and divided by R, give impulses that are wrong by about Y eps. Y is
+therefore held below a limit, with d and D in proportion, at which the rate after a step is 2 / Y^2 of that before.
+
+Kahan's rule takes these impulses into account, as those of loops (:mod:`warp_kernels.solver.midpoint.loops`).
 
 All kernels have Warp's own adjoint.
 """
@@ -33,13 +43,15 @@ from warp_kernels.solver.midpoint.loops import Loops
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
-# Fraction of a row's inverse mass to which the compliance of a row without damping is bounded, by precision.
-LEAST_DAMPING = {wp.float64: 1.0e-12, wp.float32: 1.0e-6}
+# Largest Y of a row between two paths, and the largest R as a multiple of its inverse mass, by precision. With a
+# larger Y the rounding of row values, times Y, would be seen in velocities.
+STIFFEST = {wp.float64: 1.0e7, wp.float32: 2.0e3}
+SOFTEST = {wp.float64: 1.0e12, wp.float32: 1.0e6}
 
 
 @functools.cache
 def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels of the damping d of each row, for one precision, over (row, world)."""
+    """Return the kernels of the dampings d and D of each row, for one precision, over (row, world)."""
     common, actuators = row_functions(scalar), actuator_functions(scalar)
     Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
     vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
@@ -64,6 +76,7 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
         tendon_rate: wp.array2d(dtype=scalar),
         # Data out
         rate_gain: wp.array2d(dtype=scalar),
+        rate_secant: wp.array2d(dtype=scalar),
     ):
         """Compute the damping of tendons."""
         tendon, world = wp.tid()
@@ -71,6 +84,7 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
         growth = tendon_damping_polynomial[wp.min(world, tendon_damping_polynomial.shape[0] - 1), tendon]
         own = common.value_of(tendon_damping, world, tendon)
         rate_gain[tendon, world] = own + two * growth[0] * wp.abs(rate) + three * growth[1] * rate * rate
+        rate_secant[tendon, world] = own + growth[0] * wp.abs(rate) + growth[1] * rate * rate
 
     @wp.kernel(module=module)
     def tendon_actuator_gains(
@@ -85,6 +99,7 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
         tendon_rate: wp.array2d(dtype=scalar),
         # Data out
         rate_gain: wp.array2d(dtype=scalar),
+        rate_secant: wp.array2d(dtype=scalar),
     ):
         """Add the velocity gains of a tendon's actuators."""
         tendon, world = wp.tid()
@@ -95,7 +110,9 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
                 centre = common.value_of(gains.force_centre, world, i)
                 most = common.value_of(gains.force_limit, world, i)
                 law = actuators.force_law(actuator_kind[i], u, g * tendon_length[tendon, world], gains, world, i)
-                rate_gain[tendon, world] += velocity_gain(law, tendon_rate[tendon, world], g, centre, most)
+                gain = velocity_gain(law, tendon_rate[tendon, world], g, centre, most)
+                rate_gain[tendon, world] += gain
+                rate_secant[tendon, world] += gain
 
     @wp.kernel(module=module)
     def line_gains(
@@ -110,6 +127,7 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
         line_rate: wp.array2d(dtype=scalar),
         # Data out
         rate_gain: wp.array2d(dtype=scalar),
+        rate_secant: wp.array2d(dtype=scalar),
     ):
         """Compute the velocity gains of actuators on frames."""
         line, world = wp.tid()
@@ -119,7 +137,9 @@ def rate_gain_kernels(scalar: Any) -> SimpleNamespace:
         centre = common.value_of(gains.force_centre, world, i)
         most = common.value_of(gains.force_limit, world, i)
         law = actuators.force_law(actuator_kind[i], u, g * line_length[line, world], gains, world, i)
-        rate_gain[line, world] = velocity_gain(law, line_rate[line, world], g, centre, most)
+        gain = velocity_gain(law, line_rate[line, world], g, centre, most)
+        rate_gain[line, world] = gain
+        rate_secant[line, world] = gain
 
     return SimpleNamespace(
         module=module, tendon_gains=tendon_gains, tendon_actuator_gains=tendon_actuator_gains, line_gains=line_gains
@@ -170,8 +190,8 @@ def damper_row_kernels(scalar: Any) -> SimpleNamespace:
     """Return the kernels of the rows of dampers on two paths, for one precision. Those with adjoints are differentiable."""
     vec3 = warp_types(scalar).vec3
     module = kernel_module("damper_rows", scalar, inlined=True)
-    zero, one = scalar(0.0), scalar(1.0)
-    least, smallest = scalar(LEAST_DAMPING[scalar]), scalar(1.0e-30)
+    zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
+    stiffest, softest, smallest = scalar(STIFFEST[scalar]), scalar(SOFTEST[scalar]), scalar(1.0e-30)
 
     @wp.kernel(module=module)
     def damper_rows(
@@ -192,17 +212,26 @@ def damper_row_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         damper: wp.array(dtype=int),
         damper_row: wp.array(dtype=int),
+        dt: scalar,
         # Data in
+        rate_gain: wp.array2d(dtype=scalar),
+        rate_secant: wp.array2d(dtype=scalar),
         mobility: wp.array2d(dtype=scalar),
-        tendon_armature: wp.array2d(dtype=scalar),
         # Data out
         tendon_reference: wp.array2d(dtype=vec3),
     ):
         """Write compliance and share of the velocity before the step, over (damper, world)."""
         n, world = wp.tid()
         row = damper_row[n]
-        floor = least / wp.max(mobility[row, world], smallest)
-        tendon_reference[damper[n], world] = vec3(zero, one / (tendon_armature[world, row] + floor), zero)
+        inverse_mass = wp.max(mobility[row, world], smallest)
+        damping = dt * wp.max(rate_gain[row, world], zero)
+        secant = dt * rate_secant[row, world]
+        stiff = damping * inverse_mass
+        if stiff > stiffest:
+            secant *= stiffest / stiff
+            stiff = stiffest
+        armature = (stiff * (one + stiff) / (two + stiff) + one / softest) / inverse_mass
+        tendon_reference[damper[n], world] = vec3(zero, one / armature, secant / armature)
 
     @wp.kernel(module=module, enable_backward=False)
     def damper_activity(
@@ -227,6 +256,7 @@ def damper_row_kernels(scalar: Any) -> SimpleNamespace:
         first_block: int,
         first_damper: int,
         # Data in
+        qd: wp.array2d(dtype=scalar),
         tendon_row: wp.array3d(dtype=scalar),
         tendon_reference: wp.array2d(dtype=vec3),
         # Data out
@@ -237,10 +267,14 @@ def damper_row_kernels(scalar: Any) -> SimpleNamespace:
         """Write the rows among those of loops, over (damper, world)."""
         n, world = wp.tid()
         row = loops.block_start[first_block + n]
-        for at in range(loops.row_start[row], loops.row_start[row + 1]):
-            loop_row[at, world] = tendon_row[first_damper + n, loops.dof[at], world]
+        reference = tendon_reference[first_damper + n, world]
+        loop_compliance[row, world] = reference[1]
         loop_rhs[row, world] = zero
-        loop_compliance[row, world] = tendon_reference[first_damper + n, world][1]
+        for at in range(loops.row_start[row], loops.row_start[row + 1]):
+            k = loops.dof[at]
+            value = tendon_row[first_damper + n, k, world]
+            loop_row[at, world] = value
+            loop_rhs[row, world] += reference[2] * value * qd[world, k]
 
     return SimpleNamespace(
         module=module,

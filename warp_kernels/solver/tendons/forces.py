@@ -1,4 +1,5 @@
-"""Forces of tendons on the degrees of freedom: springs, dampers and actuators, explicit in length and velocity.
+"""Forces of tendons on the degrees of freedom: springs, dampers and actuators, explicit in length and velocity. Damping that is a
+constraint is omitted (:mod:`warp_kernels.solver.midpoint.rate_damping`).
 
 Warp's own adjoint differentiates them, from that of the joint forces.
 """
@@ -55,6 +56,8 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.kernel(module=module)
     def tendon_forces(
+        # Model
+        tendon_deferred: wp.array(dtype=int),
         # Parameters
         tendon_stiffness: wp.array2d(dtype=scalar),
         tendon_damping: wp.array2d(dtype=scalar),
@@ -68,7 +71,10 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_force: wp.array2d(dtype=scalar),
     ):
-        """Compute the force of spring and damper, over (tendon, world); positive lengthens the tendon."""
+        """Compute the force of spring and damper, over (tendon, world); positive lengthens the tendon.
+
+        tendon_deferred: 1 for tendons whose damping is a constraint (:mod:`warp_kernels.solver.midpoint.rate_damping`).
+        """
         tendon, world = wp.tid()
         length = tendon_length[tendon, world]
         lower = common.value_of(tendon_rest_lower, world, tendon)
@@ -83,13 +89,17 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         damping = common.value_of(tendon_damping, world, tendon) + growth[0] * wp.abs(rate) + growth[1] * rate * rate
         curve = tendon_stiffness_polynomial[wp.min(world, tendon_stiffness_polynomial.shape[0] - 1), tendon]
         stiffness = common.value_of(tendon_stiffness, world, tendon) + (curve[0] + curve[1] * stretch) * stretch
-        tendon_force[tendon, world] = -damping * rate - stiffness * stretch
+        if tendon_deferred[tendon] == 1:
+            tendon_force[tendon, world] = -stiffness * stretch
+        else:
+            tendon_force[tendon, world] = -damping * rate - stiffness * stretch
 
     @wp.kernel(module=actuator_module)
     def actuate_tendons(
         # Model
         actuator_kind: wp.array(dtype=int),
         actuator_tendon: wp.array(dtype=int),
+        tendon_deferred: wp.array(dtype=int),
         # Parameters
         gains: Gains,
         # Data in
@@ -108,8 +118,12 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
                 centre = common.value_of(gains.force_centre, world, i)
                 most = common.value_of(gains.force_limit, world, i)
                 law = actuators.force_law(actuator_kind[i], u, g * tendon_length[tendon, world], gains, world, i)
-                push = actuators.as_force(law, tendon_rate[tendon, world], g, centre, most, zero)
-                tendon_force[tendon, world] += push[0]
+                rate = tendon_rate[tendon, world]
+                if tendon_deferred[tendon] == 1:
+                    tendon_force[tendon, world] += actuators.without_damping(law, rate, g, centre, most)
+                else:
+                    push = actuators.as_force(law, rate, g, centre, most, zero)
+                    tendon_force[tendon, world] += push[0]
 
     @wp.kernel(module=module)
     def add_tendon_forces(

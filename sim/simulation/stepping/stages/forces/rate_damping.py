@@ -29,7 +29,7 @@ class RateDamping(ABC):
         kind: DAMPED_TENDON or DAMPED_LINE, for those that damp on two.
 
     Attributes:
-        rate_gain: damping d [row, world].
+        rate_gain, rate_secant: dampings d and D [row, world].
         mobility: sum of J_k^2 / m_k [row, world].
         tendon_armature: e [world, row].
         heavy_tendon, heavy_tail: columns of ``rows``.
@@ -42,7 +42,9 @@ class RateDamping(ABC):
         scalar, worlds, count = step.scalar, step.num_worlds, slopes.shape[0]
         self._kernels, self._armature = rate_damping_kernels(scalar), tendon_armature_kernels(scalar)
         self.heavy_tendon, self.heavy_tail = (integer_array(column, step.device) for column in rows.T)
-        self.rate_gain, self.mobility = (zeros((count, worlds), scalar, step.device) for _ in range(2))
+        self.rate_gain, self.rate_secant, self.mobility = (
+            zeros((count, worlds), scalar, step.device) for _ in range(3)
+        )
         self.tendon_armature = zeros((worlds, count), scalar, step.device)
         self.tendon_curvature = zeros((len(rows), worlds), scalar, step.device)
         self.armature_scratch = zeros((step.model.nv, worlds), scalar, step.device)
@@ -61,7 +63,7 @@ class RateDamping(ABC):
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
-        return [self.rate_gain, self.mobility, self.tendon_armature, self.tendon_curvature]
+        return [self.rate_gain, self.rate_secant, self.mobility, self.tendon_armature, self.tendon_curvature]
 
     @abstractmethod
     def find_rows(self) -> None:

@@ -11,7 +11,14 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.tendon_layout import moving_dofs, path_sides, point_moves, tendon_paths
+from sim.simulation.stepping.tendon_layout import (
+    DAMPED_TENDON,
+    deferred_rows,
+    moving_dofs,
+    path_sides,
+    point_moves,
+    tendon_paths,
+)
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 from warp_kernels.kinematics.motion import acceleration_kernels
 from warp_kernels.solver.mujoco.references import tendon_reference_kernels
@@ -182,6 +189,7 @@ class TendonStage:
         first = len(model.equalities.anchor_names) + len(model.equalities.coupling_names)
         switches = np.where(columns["coupling"] < 0, -1, first + columns["coupling"])
         self.tendon_switch = self._integers(np.append(switches, np.full(len(dampers), -1)))
+        self.tendon_deferred = self._integers(deferred_rows(dampers, DAMPED_TENDON, self.num_tendons))
         self.heavy = HeavyTendons(device_model, heavy)
 
     def _list_moving(self, model: Model) -> None:

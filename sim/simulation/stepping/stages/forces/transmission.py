@@ -11,7 +11,7 @@ from sim.arrays.launch import clear
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.mujoco_law import adhesion_distance
-from sim.simulation.stepping.tendon_layout import dofs_above
+from sim.simulation.stepping.tendon_layout import DAMPED_LINE, deferred_rows, dofs_above
 from warp_kernels.actuators.transmission import slope_kernels, transmission_force_kernels, transmission_structs
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ class TransmissionStage:
     Args:
         device_model: arrays of the model, with parameters of these worlds.
         collision: collision arrays.
+        dampers: dampers that are constraints, see :class:`TendonStage` [n, 4].
     """
 
-    def __init__(self, device_model: DeviceModel, collision: CollisionModel):
+    def __init__(self, device_model: DeviceModel, collision: CollisionModel, dampers: np.ndarray):
         model, t = device_model.model, device_model.types
         self._scalar, self._device, self._num_worlds = model.scalar, device_model.device, device_model.num_worlds
         found = model.transmissions
@@ -48,6 +49,7 @@ class TransmissionStage:
             ),
             moved=self._integers(moved_links(model)),
         )
+        self.line_deferred = self._integers(deferred_rows(dampers, DAMPED_LINE, self.num_lines))
         self.line_length, self.line_rate, self.line_force = (self._worlds_last(self.num_lines) for _ in range(3))
         self.line_slope = self._worlds_last(self.num_lines, model.nv)
         self.line_push, self.push_response = (self._worlds_last(model.nv) for _ in range(2))
