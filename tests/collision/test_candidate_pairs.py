@@ -136,7 +136,7 @@ def test_room_for_contacts_is_their_largest_number(types, expected):
 def test_mesh_and_heightfield_too_fine_to_number_their_features_are_refused():
     builder = sim.ModelBuilder()
     add_body(builder, "body", CONVEX)
-    builder.add_heightfield(np.zeros((3000, 3000)), spacing=0.1, name="terrain")
+    builder.add_heightfield(np.zeros((3000, 3000)), spacing=0.0001, name="terrain")
     with raises_naming("24 vertices", "'terrain'", "9000000 points"):
         CollisionModel(builder.finalize(), "cpu")
 

@@ -179,7 +179,7 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     # No two triangles in a plane: each change of a height would make a new edge.
     heights = 0.1 * (np.arange(7) == 3) + np.random.default_rng(3).uniform(-0.004, 0.0, (3, 7))
     # Where it doesn't hit, gravity presses it down on the ridge.
-    builder = sim.ModelBuilder(gravity=(0.0, 0.0, -1.0 if hit else -1000.0))
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, -1.0 if hit else -800.0))
     builder.add_heightfield(heights, spacing=(SPACING, 0.1), surface=sim.Surface(friction=0.6))
     add_body(builder, kind, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float64")
@@ -191,5 +191,5 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all() if hit else (times == 1.0).all(), times
     names = ["mass", "com", "inertia", "geometry_size", "geometry_placement", "gravity", "height"]
-    # Pressed down by 1000 m/s2, rounding leaves some 1e-6 in the usual differences.
-    check(c, [*names, "friction"] if hit else names, most=30, width=1.0 if hit else 4.0)
+    # Pressed down by 800 m/s2, rounding leaves some 1e-6 in the usual differences.
+    check(c, [*names, "friction"] if hit else names, most=30, width=2.0 if hit else 4.0)

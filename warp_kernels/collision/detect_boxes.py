@@ -7,7 +7,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.broad_phase import bounding_functions, next_candidate
+from warp_kernels.collision.convex.contact import OF_B
 from warp_kernels.collision.convex.mujoco_boxes import MOST, mujoco_box_functions
+from warp_kernels.collision.convex.support import shape_functions
+from warp_kernels.collision.convex.tie import tie_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.search import slot_functions
@@ -22,9 +25,11 @@ def detect_box_kernels(scalar: Any) -> SimpleNamespace:
     frame = geometry_frame_functions(scalar)
     bounds = bounding_functions(scalar)
     boxes = mujoco_box_functions(scalar)
+    shapes = shape_functions(scalar)
+    ties = tie_functions(scalar)
     kept = slot_functions(scalar)
     structs = collision_structs(scalar)
-    Slots, Geometries = structs.Slots, structs.Geometries
+    Slots, Geometries, PackedShapes = structs.Slots, structs.Geometries, structs.PackedShapes
     module = kernel_module("collision.detect_boxes", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -32,6 +37,7 @@ def detect_box_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         pairs: Pairs,
         geometries: Geometries,
+        packed: PackedShapes,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -84,6 +90,14 @@ def detect_box_kernels(scalar: Any) -> SimpleNamespace:
             rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))
             offset = wp.quat_rotate_inv(turn_a, delta)
             count = boxes.touching_features(size_a, size_b, rotation, offset, margin, modes, codes_a, codes_b, points)
+            if count > 1:
+                shape_a = shapes.make_shape(geometries.type[a], size_a, packed.extent[a])
+                shape_b = shapes.make_shape(geometries.type[b], size_b, packed.extent[b])
+                normal = wp.normalize(ties.face_direction(shape_a, packed.vertices, codes_a[0]))
+                if modes[0] >= OF_B:
+                    normal = -wp.normalize(ties.face_direction(shape_b, packed.vertices, codes_b[0]))
+                    normal = wp.quat_rotate(rotation, normal)
+                ties.settle_tie(shape_a, shape_b, rotation, packed.vertices, normal, 0, count, modes, codes_a, codes_b)
             gap = scalar(margin)
             for k in range(count):
                 gap = wp.min(gap, points[k][2])

@@ -81,4 +81,4 @@ def tie_functions(scalar: Any) -> SimpleNamespace:
                     modes[k] = EDGES
                     codes_a[k] = witnesses.outward_order(a, b, rotation, vertices, codes_a[k], codes_b[k], normal)
 
-    return SimpleNamespace(settle_tie=settle_tie)
+    return SimpleNamespace(face_direction=face_direction, settle_tie=settle_tie)

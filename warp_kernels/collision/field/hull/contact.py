@@ -88,11 +88,10 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def window_of(parts: int):
         """Return :func:`window_size`."""
-        size = int(1)
-        for _k in range(14):
-            if 4 * size * size <= wp.static(MOST) // parts:
-                size *= 2
-        return size
+        bits = int(0)
+        for bit in range(1, 15):
+            bits = wp.where((1 << (2 * bit)) <= wp.static(MOST) // parts, bit, bits)
+        return 1 << bits
 
     @wp.func
     def number_in_window(field: Field, parts: int, point: int):
