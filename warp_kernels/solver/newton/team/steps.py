@@ -351,9 +351,9 @@ def team_step_functions(scalar: Any, friction: str, width: int, dofs: int) -> Si
         first = loop.begin(0, square, work)
         if wp.static(coupled):
             if recalled:
+                # Only sweeps read these impulses, by the same thread.
                 if team.is_first():
                     sweeps.recall(work.world, work.count, work.problem, work.iterate)
-                team.sync()
         last, solved = loop.iterate(work, first, int(first.mode < DONE), iterations)
         left = zero
         if solved > 0:
