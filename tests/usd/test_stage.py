@@ -347,7 +347,7 @@ def test_many_worlds_are_point_instancers(tmp_path):
 def test_bad_arguments_are_refused_and_leave_nothing(tmp_path):
     model = all_joints_model()
     poses = link_poses(model, wave(model, 2))
-    refuses(lambda: write_usd(tmp_path / "x.usdz", model, poses, fps=10), "must end in")
+    refuses(lambda: write_usd(tmp_path / "x.usdx", model, poses, fps=10), "must end in")
     refuses(lambda: write_usd(tmp_path / "none" / "x.usda", model, poses, fps=10), "no folder")
     refuses(lambda: write_usd(tmp_path / "x.usda", model, poses, fps=0), "fps")
     refuses(lambda: write_usd(tmp_path / "x.usda", model, poses[:, 1:], fps=10), "poses", "shape")
