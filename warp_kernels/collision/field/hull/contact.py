@@ -87,10 +87,20 @@ def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def window_of(parts: int):
-        """Return :func:`window_size`."""
+        """Return :func:`window_size`, by a binary search: Warp would doubt the adjoint of a loop."""
+        points = wp.static(MOST) // parts
         bits = int(0)
-        for bit in range(1, 15):
-            bits = wp.where((1 << (2 * bit)) <= wp.static(MOST) // parts, bit, bits)
+        if points >= 65536:
+            bits = 8
+            points = points >> 16
+        if points >= 256:
+            bits += 4
+            points = points >> 8
+        if points >= 16:
+            bits += 2
+            points = points >> 4
+        if points >= 4:
+            bits += 1
         return 1 << bits
 
     @wp.func
