@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,13 +40,15 @@ class Case(NamedTuple):
         seeds: most trainings, with different seeds.
         processes: number of processes.
         envs: environments in each process.
-        minutes: processor time of each process.
+        minutes: greatest processor time of each process.
+        iterations: greatest number, over which SHAC's learning rates fall.
     """
 
     seeds: int
     processes: int = 2
     envs: int = 256
     minutes: float = 2.0
+    iterations: float = math.inf
 
 
 # Of each task, contact law and algorithm.
@@ -54,11 +57,11 @@ CASES = {
     ("QuadrupedVelocity", "mujoco", "ppo"): Case(2),
     ("QuadrupedVelocity", "hard", "shac"): Case(1),
     ("Go2Velocity", "hard", "ppo"): Case(1, processes=1, envs=512, minutes=4.0),
-    ("Go2Velocity", "mujoco", "ppo"): Case(1, processes=1, envs=512, minutes=3.0),
-    ("G1Velocity", "mujoco", "shac"): Case(1, processes=1, envs=128, minutes=3.0),
-    ("G1Velocity", "mujoco", "ppo"): Case(1, minutes=5.0),
+    ("Go2Velocity", "mujoco", "ppo"): Case(5, processes=1, envs=512, minutes=4.0),
+    ("G1Velocity", "mujoco", "shac"): Case(5, processes=1, envs=128, minutes=5.0, iterations=210),
+    ("G1Velocity", "mujoco", "ppo"): Case(5, processes=1, envs=512, minutes=8.0),
 }
-TASKS = list(dict.fromkeys(task for task, _, _ in CASES))
+TASKS, LAWS, ALGORITHMS = (list(dict.fromkeys(parts)) for parts in zip(*CASES, strict=True))
 EVERY = 20.0  # seconds between two policies that are played
 GOAL = 0.1  # error of the velocity [m/s]
 
@@ -68,6 +71,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("out/bench/walking.json"), help="add the records there")
     parser.add_argument("--seeds", type=int, default=1, help="most trainings of each kind (1)")
     parser.add_argument("--tasks", nargs="*", default=TASKS, help=f"of {', '.join(TASKS)} (all)")
+    parser.add_argument("--laws", nargs="*", default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
+    parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS, help=f"of {', '.join(ALGORITHMS)} (all)")
+    parser.add_argument("--policies", type=Path, help="keep each training's last policy in this folder")
     parser.add_argument("--train", nargs=5, help=argparse.SUPPRESS)  # a process of a training: its key, and its folder
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -77,10 +83,11 @@ def main() -> None:
         train(task, law, algorithm, int(seed), Path(folder))
         return
     trainings = Trainings(options.json, key_of=key_of, order=lambda row: (list(CASES).index(case_of(row)), row["seed"]))
-    chosen = [(key, range(min(case.seeds, options.seeds))) for key, case in CASES.items() if key[0] in options.tasks]
-    wanted = [(*key, seed) for key, seeds in chosen for seed in seeds]
+    asked = (options.tasks, options.laws, options.algorithms)
+    chosen = [key for key in CASES if all(part in parts for part, parts in zip(key, asked, strict=True))]
+    wanted = [(*key, seed) for key in chosen for seed in range(min(CASES[key].seeds, options.seeds))]
     for key in tqdm([each for each in wanted if each not in trainings], unit="training"):
-        trainings.add(measure(*key))
+        trainings.add(measure(*key, kept=options.policies))
 
 
 def case_of(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -97,24 +104,26 @@ def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
     """Train in one of several processes; the first one writes a policy every 20 seconds, and the times."""
     processes.join("cpu")
     task, case = make_task(name, law=law), CASES[name, law, algorithm]
-    learner = make_learner(task, algorithm, iterations=math.inf, seed=seed, device="cpu", threads=1, envs=case.envs)
+    learner = make_learner(
+        task, algorithm, iterations=case.iterations, seed=seed, device="cpu", threads=1, envs=case.envs
+    )
     steps, seconds = [0], [0.0]
     while True:
         if processes.number() == 0:
             save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {"law": law})
             times = {"steps": steps, "seconds": seconds, "envs": case.envs}
             (folder / "times.json").write_text(json.dumps(times))
-        if seconds[-1] >= 60.0 * case.minutes:
+        if seconds[-1] >= 60.0 * case.minutes or learner.iteration >= case.iterations:
             return
         # Processor time: other work on the machine doesn't shorten a training.
-        part = run(learner, math.inf, EVERY, clock=time.process_time)
+        part = run(learner, case.iterations - learner.iteration, EVERY, clock=time.process_time)
         steps.append(steps[-1] + int(part.steps[-1]))
         seconds.append(seconds[-1] + float(part.seconds[-1]))
 
 
-def measure(name: str, law: str, algorithm: str, seed: int) -> dict[str, Any]:
-    """Train in the processes of the case, and play the policies."""
-    count = CASES[name, law, algorithm].processes
+def measure(name: str, law: str, algorithm: str, seed: int, *, kept: Path | None = None) -> dict[str, Any]:
+    """Train in the processes of the case, and play the policies; keep the last one in a folder, if there is one."""
+    count, load = CASES[name, law, algorithm].processes, [os.getloadavg()[0]]
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "-m", "bench.walking"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -122,10 +131,15 @@ def measure(name: str, law: str, algorithm: str, seed: int) -> dict[str, Any]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
         subprocess.run([sys.executable, *launch, *chosen], check=True, env=environment)
         times = json.loads((folder / "times.json").read_text())
-        policies = [load_policy(folder / f"{k}.pt")[0] for k in range(len(times["steps"]))]
+        files = [folder / f"{k}.pt" for k in range(len(times["steps"]))]
+        policies = [load_policy(file)[0] for file in files]
+        if kept is not None:
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(files[-1], kept / f"{name}-{law}-{algorithm}-{seed}.pt")
     task = make_task(name, law=law)
     kind = {"task": name, "law": law, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
-    return {**kind, "processes": count, **times, **results(policies, task)}
+    load.append(os.getloadavg()[0])
+    return {**kind, "load": load, "processes": count, **times, **results(policies, task)}
 
 
 def results(policies: Sequence[Policy], task: Task) -> dict[str, Any]:

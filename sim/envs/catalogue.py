@@ -8,7 +8,8 @@ from typing import Any
 from sim.envs.task import Task
 from sim.envs.tasks.cartpole import CartpoleSwingup
 from sim.envs.tasks.gymnasium_robots import Ant, AntPaper, HalfCheetah, Hopper, Humanoid
-from sim.envs.tasks.locomotion.robots import G1Velocity, Go2Velocity, QuadrupedGetUp, QuadrupedVelocity
+from sim.envs.tasks.locomotion.legged_task import LeggedTask
+from sim.envs.tasks.locomotion.robots import G1Velocity, Go2GetUp, Go2Velocity, QuadrupedGetUp, QuadrupedVelocity
 from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
 from sim.envs.tasks.pick import PickAndPlace
@@ -28,6 +29,7 @@ TASKS: dict[str, type[Task]] = {
     "QuadrupedVelocity": QuadrupedVelocity,
     "QuadrupedGetUp": QuadrupedGetUp,
     "Go2Velocity": Go2Velocity,
+    "Go2GetUp": Go2GetUp,
     "G1Velocity": G1Velocity,
     "PickAndPlace": PickAndPlace,
 }
@@ -58,11 +60,19 @@ def make_task(name: str, **options: Any) -> Task:
     kind = "Pendulum" if pendulum else name
     if kind not in TASKS:
         raise ModelError(f"unknown environment '{name}'; known are Pendulum-1, Pendulum-2 ... and {', '.join(TASKS)}")
-    known = (*inspect.signature(TASKS[kind]).parameters, *SIMULATOR_OPTIONS)
+    known = option_names(TASKS[kind])
     for option in given:
         if option not in known:
             raise ModelError(f"the environment '{name}' has no option '{option}'; it has {', '.join(known)}")
     return with_simulator_options(TASKS[kind], given)
+
+
+def option_names(kind: type[Task]) -> tuple[str, ...]:
+    """Return the names of all options of a task's class."""
+    arguments = inspect.signature(kind).parameters.values()
+    names = [each.name for each in arguments if each.kind is not each.VAR_KEYWORD]
+    settings = kind.setting_names() if issubclass(kind, LeggedTask) and len(names) < len(arguments) else ()
+    return (*names, *settings, *SIMULATOR_OPTIONS)
 
 
 def with_simulator_options(kind: Callable[..., Task], options: Mapping[str, Any]) -> Task:

@@ -47,7 +47,8 @@ ALGORITHMS = {
 # Settings of tasks that need other values than the defaults. Robots that walk need many environments with different
 # contacts, and clipped adjoints; with more noise than this they fall before they learn. A hopper has to leave its
 # standing pose, which takes more noise, a wider bound and a longer horizon. Legged robots with servos learn
-# faster with near rewards, and if an update may change the policy more.
+# faster with near rewards, and if an update may change the policy more; those that get up have large actions, with
+# which they only stand if there is less noise.
 WALKING: dict[str, Any] = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
 HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
@@ -63,6 +64,7 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
     **{("shac", robot): WALKING for robot in ("Ant", "AntPaper", "HalfCheetah", "Humanoid")},
     ("ppo", "LeggedTask"): SERVOS,
+    ("ppo", "GetUpTask"): {**SERVOS, "deviation": 0.2, "discount": 0.98, "trace": 0.95},
     ("ppo", "PickAndPlace"): {"envs": 128, "horizon": 24},
     ("shac", "LeggedTask"): {**WALKING, "deviation": 0.15, "discount": 0.97},
     ("shac", "GaitTask"): GAIT,

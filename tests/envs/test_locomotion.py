@@ -141,22 +141,33 @@ COUPLED = """
   <link name="first">{body}</link><link name="second">{body}</link>
   <joint name="leads" type="continuous"><parent link="base"/><child link="first"/></joint>
   <joint name="follows" type="continuous"><parent link="first"/><child link="second"/>
-    <mimic joint="leads" multiplier="2" offset="0.1"/></joint></robot>
+    <mimic joint="leads" multiplier="2" offset="0.1"/></joint>
+  <link name="third">{body}</link>
+  <joint name="other" type="continuous"><parent link="base"/><child link="third"/></joint></robot>
 """.format(body='<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>')
 
 
 def test_coupled_joints_are_locked_together(tmp_path):
     file = tmp_path / "coupled.urdf"
     file.write_text(COUPLED)
-    robot = legged_robot(file, {"leads": 0.3, "follows": 0.7}, kp=1.0, locked=".*")
-    assert robot.joints == []
+    robot = legged_robot(file, {"leads": 0.3, "follows": 0.7}, kp=1.0, locked="leads|follows")
+    assert robot.joints == ["other"]
     for locked, named in (("leads", ["'leads'", "'follows'", "both"]), ("follows", ["'follows'", "'leads'", "both"])):
         with raises_naming("coupled.urdf", "locked", *named):
             legged_robot(file, {"leads": 0.3, "follows": 0.7}, kp=1.0, locked=locked)
     with raises_naming("locked", "'follows' stands at 0,", "0.7", "stand"):
-        legged_robot(file, {"leads": 0.3}, kp=1.0, locked=".*")
+        legged_robot(file, {"leads": 0.3}, kp=1.0, locked="leads|follows")
     with raises_naming("stand", "'leads'", "finite"):
-        legged_robot(file, {"leads": math.nan}, kp=1.0, locked=".*")
+        legged_robot(file, {"leads": math.nan}, kp=1.0, locked="leads|follows")
+
+
+@pytest.mark.parametrize("locked", [".*", "hip|head|ear"])
+def test_a_robot_moves_at_least_one_joint(locked, tmp_path):
+    """The neck has no servo."""
+    file = tmp_path / "lockable.xml"
+    file.write_text(LOCKABLE)
+    with raises_naming("lockable.xml", "locked", repr(locked), "servo"):
+        legged_robot(file, {}, locked=locked)
 
 
 def test_joints_of_tendons_are_not_locked(tmp_path):
@@ -215,6 +226,7 @@ def test_round_meshes_collide_as_spheres(tmp_path):
         ('<position joint="left" kp="1"/>', {"feet": [["left/toe"], []]}, ["feet", "[]"]),
         ('<position joint="left" kp="1"/>', {"feet": []}, ["feet"]),
         ("", {"kp": {".*": None}}, ["kp", "None"]),
+        ('<position joint="left" kp="1"/>', {"delay": sim.Delay(0.01, samples=2)}, ["delay", "servos", "biped.xml"]),
         ('<position joint="left" kp="1"/>', {"stand": {"knee": 0.1}}, ["stand", "'knee'", "left, right"]),
     ],
 )
@@ -239,7 +251,7 @@ def test_targets_are_in_units_of_the_actuators(tmp_path):
 @pytest.mark.parametrize(("name", "feet", "joints"), [("Go2Velocity", 4, 12), ("G1Velocity", 2, 12)])
 def test_robots_of_example_robot_data_stand(name, feet, joints):
     """For half a second, with actions and commands of zero."""
-    env = sim.envs.make(name, 2, device="cpu", seed=0)
+    env = sim.envs.make(name, 2, device="cpu", seed=0, delay=0.01)
     task = env.task
     assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, joints, joints)
     task.idle = 1.0
@@ -413,6 +425,8 @@ def test_laws_and_robots_that_are_refused():
         VelocityTask(replace(robot, feet=()))
     with raises_naming("robot", "LeggedRobot"):
         VelocityTask(robot.model)
+    with raises_naming("VelocityTask", "robot", "servos", "kp"):
+        VelocityTask(legged_robot(quadruped.QUADRUPED_URDF, STAND, kp={}))
 
 
 def test_episodes_without_an_end():
@@ -524,9 +538,82 @@ def test_a_task_of_one_s_own_adds_terms_and_leaves_out_observations():
     assert settings.horizon == 24
 
 
+@pytest.mark.parametrize("cls", [QuadrupedVelocity, QuadrupedGetUp])
+def test_settings_are_arguments(cls):
+    task = cls(push=1.5, spread={"mass": (0.5, 2.0)}, max_episode_length=20)
+    assert (task.push, task.max_episode_length, list(task.spread)) == (1.5, 20, ["mass"])
+    assert cls().push == cls.push != 1.5
+    env = VectorEnv(task, 16, device="cpu", seed=0)
+    env.reset()
+    factors = env.state.parameters["mass"] / torch.tensor(task.model().parameters["mass"])
+    assert factors.min() < 0.8
+    assert factors.max() > 1.5
+    made = sim.envs.make_task(cls.__name__, push=1.5)
+    assert made.push == 1.5
+    with raises_naming(cls.__name__, "'pushes'", "push", "terrain"):
+        sim.envs.make_task(cls.__name__, pushes=1.5)
+    with raises_naming(cls.__name__, "'pushes'", "push"):
+        cls(pushes=1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"push": -1.0}, ["push", "-1"]),
+        ({"push_seconds": 0.0}, ["push_seconds", "positive"]),
+        ({"start_bend": "far"}, ["start_bend", "'far'"]),
+        ({"noise": 0.1}, ["noise", "float", "dictionary"]),
+        ({"weights": ["air"]}, ["weights", "list", "dictionary"]),
+        ({"idle": 1.5}, ["idle", "1.5"]),
+        ({"tilt": math.inf}, ["tilt", "inf"]),
+        ({"delay": -0.01}, ["delay", "-0.01"]),
+        ({"delay": "slow"}, ["delay", "'slow'"]),
+        ({"terrain": "smooth"}, ["terrain", "'smooth'", "'rough'"]),
+        ({"spread": 0.1, "delay": 0.01}, ["spread", "float", "dictionary"]),
+    ],
+)
+def test_settings_out_of_range(options, named):
+    with raises_naming(*named):
+        QuadrupedVelocity(**options)
+    with raises_naming("stood", "2"):
+        QuadrupedGetUp(stood=2.0)
+
+
+def test_each_episode_draws_a_delay_of_the_servos():
+    """The servos of an environment have one delay, of up to four steps; a step of the targets arrives after it."""
+    task = Quiet(delay=0.02, spread={})
+    assert dict(task.spread) == {"actuator_delay": (0.0, 1.0)}
+    env = VectorEnv(task, 32, device="cpu", seed=0)
+    observation, _ = env.reset()
+    delays = env.state.parameters["actuator_delay"]
+    torch.testing.assert_close(delays, delays[:, :1].expand(32, 12))
+    assert 0.0 <= delays.min() < 0.005 < 0.015 < delays.max() <= 0.02
+    torch.testing.assert_close(observation["critic"][:, -1], delays[:, 0] / 0.02)
+    before = env.state.q[:, 7:].clone()
+    env.step(torch.zeros(32, 12))
+    env.reset(seed=0)
+    held = env.state.q[:, 7:].clone()
+    torch.testing.assert_close(held, before)
+    env.step(torch.ones(32, 12))
+    moved = (env.state.q[:, 7:] - held).abs().mean(dim=1)
+    order = delays[:, 0].argsort()
+    assert moved[order[:8]].mean() > 2.0 * moved[order[-8:]].mean()
+
+
+def test_the_rough_ground_goes_from_easy_to_hard():
+    """Robots begin on tiles of the easier levels, and observe heights."""
+    task = QuadrupedVelocity("rough")
+    terrain = task.robot.terrain
+    assert terrain.origins.shape == (5, 3, 3)
+    env = VectorEnv(task, 6, device="cpu", seed=0)
+    env.reset()
+    assert env.state.data["level"].max() < 2
+    assert env.num_observations == 48 + 36
+
+
 def test_robots_get_up_from_any_orientation():
     """Starts are above the ground; the terms of a robot that stands and of one that lies on its back."""
-    task = QuadrupedGetUp(dtype="float64")
+    task = QuadrupedGetUp(dtype="float64", stood=0.0)
     env = VectorEnv(task, 64, device="cpu", seed=0)
     env.reset()
     for q in env.state.q.numpy():
@@ -542,9 +629,46 @@ def test_robots_get_up_from_any_orientation():
     assert task.standing(state).tolist() == [True, False]
     found = task.reward(state, torch.zeros(2, 12), state)
     assert {name: value.tolist() for name, value in found.items()} == {
-        **dict.fromkeys(("upright", "high", "pose"), pytest.approx([0.02, 0.0])),
+        **dict.fromkeys(("upright", "high", "pose", "still"), pytest.approx([0.02, 0.0])),
         **dict.fromkeys(("smooth", "acceleration", "speeds"), pytest.approx([0.0, 0.0])),
     }
+
+
+def test_some_episodes_begin_with_a_robot_that_stands():
+    task = QuadrupedGetUp()
+    q, qd = task.starts(1000, torch.Generator().manual_seed(0))
+    stands = torch.isclose(q[:, 2], torch.tensor(task.robot.height))
+    assert stands.float().mean() == pytest.approx(0.25, abs=0.04)
+    turned = Rotation.from_quat(q[:, 3:7].numpy()).as_matrix()[:, 2, 2]
+    assert turned[stands].min() > 0.999
+    assert turned[~stands].min() < -0.95
+    assert (q[~stands, 2] > 1.4 * task.robot.height).all()
+    assert qd.abs().max() <= task.start_speed
+
+
+def test_the_reward_of_getting_up_falls_with_tilt_bent_joints_and_motion():
+    """Of robots at the standing height: upright, at 33 degrees, with bent joints, and moving."""
+    task = QuadrupedGetUp(dtype="float64", stood=0.0)
+    env = VectorEnv(task, 4, device="cpu", seed=0)
+    env.reset()
+    q, qd = task._start.repeat(4, 1), torch.zeros(4, 18, dtype=torch.float64)
+    half = math.radians(0.5 * 33.0)
+    q[1, 3:7] = torch.tensor([math.sin(half), 0.0, 0.0, math.cos(half)])
+    q[2, 7:] += 0.5
+    qd[3, 0], qd[3, 5] = 0.5, 1.0
+    state = replace(env.state, q=q, qd=qd)
+    found = task.terms(state, torch.zeros(4, 12), state)
+    upright = math.cos(half) ** 2
+    expected = {
+        "upright": [1.0, upright, 1.0, 1.0],
+        "high": [1.0, upright**4, 1.0, 1.0],
+        "pose": [1.0, upright**8, math.exp(-1.25), 1.0],
+        "still": [1.0, upright**8, math.exp(-1.25), math.exp(-2.0)],
+    }
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values, rel=1e-6), name
+    assert upright**8 == pytest.approx(0.5, abs=0.02)
+    assert task.advance(state, torch.zeros(4, 12), state)["stands"].tolist() == [1.0, 0.0, 1.0, 1.0]
 
 
 # ---- terrain ---------------------------------------------------------------------------------------------------------

@@ -85,6 +85,23 @@ def require_weights(task: str, weights: Collection[str], terms: Collection[str])
             )
 
 
+def require_numbers(task: object, not_negative: Sequence[str], positive: Sequence[str] = ()) -> None:
+    """Raise ModelError, naming the task's class, unless attributes are finite numbers, not negative or positive."""
+    name = type(task).__name__
+    for setting in (*not_negative, *positive):
+        value = finite(name, setting, getattr(task, setting))
+        if value < 0.0 or (value == 0.0 and setting in positive):
+            least = "positive" if setting in positive else "zero or positive"
+            raise ModelError(f"{name}.{setting} is {value:g}; it must be {least}")
+
+
+def require_fraction(task: object, setting: str) -> None:
+    """Raise ModelError, naming the task's class, unless an attribute is a number between zero and one."""
+    value = finite(type(task).__name__, setting, getattr(task, setting))
+    if not 0.0 <= value <= 1.0:
+        raise ModelError(f"{type(task).__name__}.{setting} is {value:g}; it must be between 0 and 1")
+
+
 def require_noise(task: str, noise: Collection[str], known: Collection[str]) -> None:
     """Raise ModelError for noise of an observation that doesn't exist."""
     for name in noise:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
 from sim.envs.state import TaskState
-from sim.envs.tasks.locomotion.checks import finite
+from sim.envs.tasks.locomotion.checks import require_numbers
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import sum_of_squares
 from sim.envs.tasks.locomotion.velocity import VelocityTask
@@ -32,6 +33,7 @@ class GaitTask(VelocityTask):
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
         law: contact law, see :class:`LeggedTask`.
+        **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
 
     Attributes:
         period: time from a step of a foot to its next one [s].
@@ -68,12 +70,10 @@ class GaitTask(VelocityTask):
         "acceleration": -1e-7, "air": 0.0, "pose": -1.0, "still": 0.0, "gait": 0.3, "lift": 1.0, "alive": 0.5,
     })  # fmt: skip
 
-    def __init__(self, robot: LeggedRobot, law: str = "hard"):
-        super().__init__(robot, law)
+    def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
+        super().__init__(robot, law, **settings)
         name, feet, model = type(self).__name__, len(robot.feet), robot.model
-        for setting in ("period", "stance", "swing"):
-            if not finite(name, setting, getattr(self, setting)) > 0.0:
-                raise ModelError(f"{name}.{setting} is {getattr(self, setting)!r}; it must be positive")
+        require_numbers(self, (), ("period", "stance", "swing"))
         if self.period < 2.0 * self.step_dt:
             least = 2.0 * self.step_dt
             raise ModelError(

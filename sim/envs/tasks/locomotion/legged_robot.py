@@ -134,8 +134,9 @@ def legged_robot(
 
     Raises:
         ModelError: for a file with other actuators than servos, which are those with the force kp (u - q) - kd qd for
-            the input u, times a gear, or with none if ``kp`` isn't given; for invalid expressions and those that match
-            no joint, an empty list of feet, and as :class:`LeggedRobot`.
+            the input u, times a gear, or with none if ``kp`` isn't given; for a delay of servos that the file has; for
+            invalid expressions and those that match no joint, ``locked`` that leaves no joint with a servo, an empty
+            list of feet, and as :class:`LeggedRobot`.
         ImportFileError: if the file can't be read.
 
     Example:
@@ -212,6 +213,8 @@ def _add_servos(builder: ModelBuilder, file: str, kp: ByJoint | None, kd: ByJoin
                 "or an offset"
             )
     if builder.actuators:
+        if delay is not None:
+            raise ModelError(f"{file}: delay: the file has servos of its own; give them their delay there")
         return
     if kp is None:
         raise ModelError(f"{file}: the joints have no servos; give their gains kp and kd")
@@ -231,6 +234,11 @@ def _lock(builder: ModelBuilder, file: str, chosen: re.Pattern[str], stand: Mapp
     names = [name for name in _moving(builder) if chosen.fullmatch(name)]
     if not names:
         raise ModelError(f"{file}: locked: '{chosen.pattern}' matches no joint with one coordinate")
+    if builder.actuators and all(each.joint in names for each in builder.actuators.values()):
+        raise ModelError(
+            f"{file}: locked: '{chosen.pattern}' matches all joints with a servo; choose an expression that leaves "
+            "those that the robot moves"
+        )
     angles = {name: stand.get(name, float(builder.joints[name].q0[0])) for name in names}
     _uncouple(builder, file, angles)
     for name in names:

@@ -5,13 +5,14 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import Task
 from sim.envs.tasks.common import contact_of
-from sim.envs.tasks.locomotion.checks import require_noise, require_spread, require_weights
+from sim.envs.tasks.locomotion.checks import require_noise, require_numbers, require_spread, require_weights
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot, by_joint
 from sim.errors import ModelError
 from sim.model.checks import require_type
@@ -40,6 +41,7 @@ class LeggedTask(Task):
         robot: the robot, see :func:`sim.envs.legged_robot`.
         law: contact law, "hard" or "mujoco", which takes MuJoCo's steps: with the settings of an MJCF
             file, or with the integrator "implicitfast" and elliptic cones.
+        **settings: attributes that differ from those of the class, such as ``push=1.0``; see :meth:`setting_names`.
 
     Attributes:
         robot: as given.
@@ -55,8 +57,9 @@ class LeggedTask(Task):
         weights: weights of the reward's terms, by the names of :meth:`terms`, per second; each term has one.
 
     Raises:
-        ModelError: for a robot without feet, an unknown law, and names in ``spread`` that are no parameters; in the
-            first step for names in ``weights`` and ``noise`` that are no terms and no observations.
+        ModelError: for a robot without feet or servos, an unknown law, an unknown setting, values that don't fit one,
+            and names in ``spread`` that are no parameters; in the first step for names in ``weights`` and ``noise``
+            that are no terms and no observations.
 
     Example:
         >>> import sim.envs
@@ -86,13 +89,22 @@ class LeggedTask(Task):
     )
     weights: Mapping[str, float] = MappingProxyType({})
 
-    def __init__(self, robot: LeggedRobot, law: str = "hard"):
+    def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
         name = type(self).__name__
+        for setting, value in settings.items():
+            if setting not in self.setting_names():
+                raise ModelError(f"{name} has no setting '{setting}'; it has {', '.join(self.setting_names())}")
+            setattr(self, setting, value)
         require_type(f"{name}: robot", robot, LeggedRobot, "a LeggedRobot, as sim.envs.legged_robot returns it")
         if not robot.feet:
             raise ModelError(f"{name}: the robot has no feet; name the geometries of each foot")
+        if not robot.model.nu:
+            raise ModelError(f"{name}: robot: its joints have no servos; give legged_robot their gains kp and kd")
         super().__init__(robot.model.dtype)
         require_spread(name, self.spread, robot.model)
+        require_numbers(self, ("start_bend", "start_speed", "push"), ("push_seconds",))
+        for setting in ("noise", "weights"):
+            require_type(f"{name}.{setting}", getattr(self, setting), Mapping, "a dictionary of numbers by name")
         self._contact = contact_of(law, name)
         if law == "mujoco":
             stated = next((part.mujoco for part in robot.model.parts if part.mujoco is not None), MUJOCO)
@@ -118,6 +130,13 @@ class LeggedTask(Task):
         if robot.terrain is not None:
             self._rays = Robot(robot.model, device="cpu")
             self._grid = [*grid_pattern(SCAN_SIZE, SCAN_SPACING).tolist(), (0.0, 0.0)]  # the last below the base
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """Return the names of the attributes that are arguments, too: those that legged tasks declare."""
+        kinds = [kind for kind in reversed(cls.__mro__) if issubclass(kind, LeggedTask)]
+        names = [name for kind in kinds for name in vars(kind).get("__annotations__", {}) if not name.startswith("_")]
+        return (*dict.fromkeys(names), "max_episode_length")
 
     def of_joints(self, setting: str, given: ByJoint) -> torch.Tensor:
         """Return a setting's number of each joint of the robot [joints].

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.tasks.locomotion.checks import require_bounds
+from sim.envs.tasks.locomotion.checks import require_bounds, require_fraction, require_numbers
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.torch.arrays import TORCH_DTYPES
@@ -28,6 +29,7 @@ class VelocityTask(LeggedTask):
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
         law: contact law, see :class:`LeggedTask`.
+        **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
 
     Attributes:
         commands: smallest and largest velocity ahead and to the left [m/s], and about the vertical [rad/s].
@@ -54,9 +56,11 @@ class VelocityTask(LeggedTask):
         "acceleration": -2.5e-7, "air": 0.5, "pose": -0.1, "still": -0.5,
     })  # fmt: skip
 
-    def __init__(self, robot: LeggedRobot, law: str = "hard"):
-        super().__init__(robot, law)
+    def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
+        super().__init__(robot, law, **settings)
         require_bounds(f"{type(self).__name__}.commands", self.commands, 3)
+        require_numbers(self, ("tilt", "least_height"), ("command_seconds",))
+        require_fraction(self, "idle")
         self.logged = (*ERRORS, *self.logged)
 
     def begin(self, new: NewEpisodes) -> TaskState:
