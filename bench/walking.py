@@ -27,7 +27,6 @@ from tqdm import tqdm
 
 from bench.timing import machine
 from bench.trainings import Trainings
-from examples.outputs import plot
 from examples.rl.walk import SECONDS, Engine, Walk, follow, here, in_mujoco, random_commands
 from sim.envs import Task, VelocityTask, make_task
 from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
@@ -63,7 +62,6 @@ CASES = {
 }
 TASKS, LAWS, ALGORITHMS = (list(dict.fromkeys(parts)) for parts in zip(*CASES, strict=True))
 EVERY = 20.0  # seconds between two policies that are played
-GOAL = 0.1  # error of the velocity [m/s]
 
 
 def main() -> None:
@@ -165,88 +163,6 @@ def figures(walk: Walk) -> dict[str, float]:
     """Return the figures of a record."""
     names = ("speed_error", "mean_speed_error", "turn_error", "falls")
     return {name: getattr(walk, name) for name in names}
-
-
-def robot_of(row: dict[str, Any]) -> str:
-    """Return the name of a training's robot."""
-    return str(row["task"]).removesuffix("Velocity")
-
-
-def processor_time(row: dict[str, Any]) -> list[float]:
-    """Return the processor time of all processes up to each policy [s]."""
-    return [row["processes"] * seconds for seconds in row["seconds"]]
-
-
-def reached(row: dict[str, Any]) -> float:
-    """Return the processor time after which the error of the velocity is below the goal [s]; infinity if it never
-    is.
-    """
-    return next((s for s, e in zip(processor_time(row), row["speed_error"], strict=True) if e < GOAL), math.inf)
-
-
-def plot_errors(path: Path, record: dict[str, Any]) -> None:
-    """Plot errors of the velocity over the seconds of training, a line for each training."""
-    cases = list(dict.fromkeys(case_of(row) for row in record["rows"]))
-    with plot(path) as (axes,):
-        for row in record["rows"]:
-            case = case_of(row)
-            first = next(each for each in record["rows"] if case_of(each) == case) is row
-            robot, method = robot_of(row), row["algorithm"].upper()
-            label = f"{robot}, {method}, law '{row['law']}'" if first else None
-            axes.semilogy(processor_time(row), row["speed_error"], color=f"C{cases.index(case)}", label=label)
-        axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
-        axes.set_xlabel("processor time of training [s]")
-        axes.set_ylabel("error of the velocity [m/s]")
-        axes.legend()
-
-
-def section(record: dict[str, Any]) -> str:
-    """Return the section of the page: a row for each training."""
-    lines = [
-        "| robot | law | algorithm | seed | steps | processor time [s] | below 0.1 m/s after [s] "
-        "| error of the velocity [m/s] | of its mean [m/s] | of the rate [rad/s] | fell "
-        "| in MuJoCo: error of the velocity [m/s] | of its mean [m/s] | of the rate [rad/s] | fell |",
-        f"|{'---|' * 15}",
-    ]
-    for row in record["rows"]:
-        after = reached(row)
-        numbers = [
-            f"{row[engine][name]:.3f}" if name != "falls" else str(row[engine][name])
-            for engine in ("here", "mujoco")
-            for name in ("speed_error", "mean_speed_error", "turn_error", "falls")
-        ]
-        first = (robot_of(row), row["law"], row["algorithm"].upper(), str(row["seed"]), f"{row['steps'][-1]:,}")
-        seconds = (f"{processor_time(row)[-1]:.0f}", "-" if math.isinf(after) else f"{after:.0f}")
-        lines.append(f"| {' | '.join((*first, *seconds, *numbers))} |")
-    return "\n".join([WALKING, "![Error over the seconds of training](walking.png)", "", *lines])
-
-
-WALKING = """\
-Robots follow random velocities of up to 1 m/s ahead and back, 0.5 m/s to the sides and 1 rad/s about the vertical.
-G1 follows up to 1 m/s ahead, 0.5 m/s back, 0.3 m/s to the sides and 0.5 rad/s.
-In training, friction varies by a factor of 0.5 to 1.2 and masses and gains by 10 % between episodes, and robots are
-pushed.
-
-The errors are those of the policy without randomness: 64 robots follow a command each for five seconds from standing,
-without the first second. The error of the velocity is its mean distance from the command at each action, 50 times a
-second, with the swaying of the gait; that of its mean takes the mean velocity of each robot. The processor time is that
-of all processes: two with 256 environments for the quadruped and G1 by PPO, one with 512 for Go2 and one with 128 for
-G1 by SHAC.
-
-For MuJoCo the model is written as MJCF. It has the same time step, the integrator "implicitfast" and soft contacts. The
-law "mujoco" takes MuJoCo's steps in training, too.
-
-One of the two trainings of the quadruped under MuJoCo's law gets to 0.13 m/s in this time, SHAC to 0.16. The reward for
-the time that feet are in the air has no gradient. Go2 was trained once for each law, and played every
-40 s on hard contacts; under MuJoCo's law it had a minute less.
-
-G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joints of its legs. It was trained once by
-each algorithm, on busy cores: the load average below is that before the trainings of the quadruped. By SHAC, with the
-same learning rate all the time, its error is 0.19 m/s after 81 s and then stays between 0.16 and 0.21, where up to 4 of
-64 robots fall; PPO takes 163 s to 0.20 m/s, and gets further. With a rate that falls to a tenth in 210 iterations SHAC
-came to 0.125 m/s after 221 s, here and in MuJoCo, and no robot fell. These trainings rewarded the heights of the
-ankles; the task now rewards those of the soles.
-"""
 
 
 if __name__ == "__main__":

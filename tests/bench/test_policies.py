@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import ants_page, curves, policies, policies_page, results, walking
+from bench import ants_page, curves, policies, policies_page, results, walking_page
 
 MACHINE = {"processor": "P", "load": "0.1"}
 
@@ -143,11 +143,18 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
         {"seed": 0, "speed_error": [0.5, 0.099, 0.05], **common},
         {"seed": 1, "speed_error": [0.5, 0.3, 0.11], **common},
     ]
-    text = walking.section({"rows": rows})
+    rows[1]["load"] = [3.2, 11.6]
+    text = walking_page.section({"rows": rows})
     numbers = "0.050 | 0.040 | 0.060 | 0 | 0.070 | 0.060 | 0.080 | 1 |"
-    assert f"| Go2 | hard | PPO | 0 | 10,000 | 120 | 60 | {numbers}\n" in text
-    assert text.endswith(f"| Go2 | hard | PPO | 1 | 10,000 | 120 | - | {numbers}")
-    walking.plot_errors(tmp_path / "curve.png", {"rows": rows})
+    assert f"| Go2 | hard | PPO | 0 | - | 2 | 10,000 | 120 | 60 | {numbers}\n" in text
+    assert f"| Go2 | hard | PPO | 1 | 3 to 12 | 2 | 10,000 | 120 | - | {numbers}\n" in text
+    rows[1]["here"] = {**here, "speed_error": 0.11, "falls": 2}
+    text = walking_page.section({"rows": rows})
+    assert "| Go2 | hard | PPO | 2 | 120 | 1 of 2 | 60 | 0.050 to 0.110 | 0 to 2 | 0.070 | 1 |\n" in text
+    assert walking_page.in_short({"rows": rows}) == (
+        '- Go2 by PPO, law "hard": 1 of 2 below 0.1 m/s after 60 s; 0.050 to 0.110 m/s after 120 s'
+    )
+    walking_page.plot_errors(tmp_path / "curve.png", {"rows": rows})
     assert (tmp_path / "curve.png").stat().st_size > 5000
 
 
