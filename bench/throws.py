@@ -17,7 +17,7 @@ from tqdm import tqdm
 import sim
 from examples.throw import GOAL, TARGET_COLOR, optimise
 from scenes import throw
-from sim.render import Marker, Outermost, Renderer, Trail, fit_camera, write_gif
+from sim.render import Marker, Outermost, Renderer, Trail, fit_camera, link_boxes, write_gif
 
 WORLDS, SEED = 64, 1
 SPACING = np.array([2.6, 1.5, 0.0])  # between worlds: along the throws, and across [m]
@@ -58,7 +58,7 @@ def stage(width: int, height: int, targets: np.ndarray, q: np.ndarray) -> tuple[
         Marker(f"target{k}", tuple(target + offset), 0.06, TARGET_COLOR)
         for k, (target, offset) in enumerate(zip(targets, offsets, strict=True))
     ]
-    outermost = Outermost(scene.model.num_links)
+    outermost = Outermost(scene.model.num_links, link_boxes(scene.model))
     for each in poses:
         shifted = each.copy()
         shifted[..., :3] += offsets[:, None]

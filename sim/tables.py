@@ -19,7 +19,8 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[object
         cells.append(f'<tr><td colspan="{len(head)}">{len(rows) - MOST_ROWS} more</td></tr>')
     body = "".join(cells)
     top = f"<thead>{_row(head, 'th')}</thead>" if any(head) else ""
-    return f"<table><caption>{html.escape(caption)}</caption>{top}<tbody>{body}</tbody></table>"
+    title = f"<div>{html.escape(caption)}</div>" if caption else ""  # a <caption> would break at the table's width
+    return f"{title}<table>{top}<tbody>{body}</tbody></table>"
 
 
 def _row(cells: Sequence[object], tag: str) -> str:

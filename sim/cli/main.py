@@ -31,6 +31,8 @@ EXAMPLES = """examples:
   backswing convert ant.xml ant.usda
   backswing convert robot.urdf robot.xml
   backswing simulate ant.xml --seconds 2 --ground --out states.npz
+  backswing simulate --policy out/train/policy.pt --seconds 10 --out clip.mp4
+  backswing simulate robot.xml --seconds 2 --camera head --out clip.mp4
   backswing render ant.xml --seconds 2 --out clip.gif
   backswing render scene.usdc --out clip.mp4
   backswing view robot.urdf --ground

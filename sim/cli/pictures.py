@@ -2,17 +2,71 @@
 
 import argparse
 import math
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tqdm import tqdm
 
 from sim.arrays.device_model import DeviceModel
 from sim.cli.files import UsageError, reader_options, say
 from sim.dynamics.kinematics import forward_kinematics
+from sim.model.checks import counted
 from sim.model.model import Model
-from sim.render import Outermost, Renderer, fit_camera, view_of
+from sim.render import (
+    AmbientOcclusion,
+    Outermost,
+    Renderer,
+    fit_camera,
+    iterate_frames,
+    link_boxes,
+    view_of,
+    write_gif,
+    write_mp4,
+    write_png,
+)
+from sim.simulation.engine.memory import host_memory, require_memory
+
+PICTURES = (".png", ".gif", ".mp4")
+FILM_FPS = 25.0
+MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # frames per second; few players show more
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the size of a picture and its camera."""
+    parser.add_argument("--width", type=int, default=640, help="width of a picture [pixels] (default 640)")
+    parser.add_argument("--height", type=int, default=480, help="height of a picture [pixels] (default 480)")
+    parser.add_argument("--camera", metavar="NAME", help="camera of the model to look through, for one world")
+    parser.add_argument("--azimuth", type=float, help="azimuth of the camera about z, for one world [degrees]")
+    parser.add_argument(
+        "--elevation", type=float, help="elevation of the camera above the horizon, for one world [degrees]"
+    )
+    parser.add_argument(
+        "--occlusion", action="store_const", const=AmbientOcclusion(),
+        help="ambient occlusion: darken corners and gaps; takes several times as long",
+    )  # fmt: skip
+
+
+def check_view(given: argparse.Namespace) -> None:
+    """Raise UsageError for a size or camera that can't be drawn."""
+    if min(given.width, given.height) < 1:
+        raise UsageError(f"--width {given.width}, --height {given.height}: both must be positive")
+    angles = {name: value for name in ("azimuth", "elevation") if (value := getattr(given, name)) is not None}
+    for name, value in angles.items():
+        if not math.isfinite(value):
+            raise UsageError(f"--{name} {value} must be finite")
+    if given.worlds != 1 and (angles or given.camera is not None):
+        raise UsageError("--camera, --azimuth and --elevation require a single world; remove --worlds")
+    if given.camera is not None and angles:
+        raise UsageError("--azimuth and --elevation place a camera, but --camera names one; remove either")
+
+
+def check_frame_rate(fps: float | None, suffix: str) -> None:
+    """Raise UsageError for more frames per second than a .gif can have."""
+    if suffix == ".gif" and fps is not None and fps > MOST_FRAMES[suffix]:
+        raise UsageError(f"--fps {fps:g} exceeds the maximum of {MOST_FRAMES[suffix]:g} for a .gif")
 
 
 def frames_per_second(given: float | None, usual: float, dt: float) -> float:
@@ -49,17 +103,12 @@ def check_camera(given: argparse.Namespace, model: Model) -> None:
     known = [camera.name for camera in model.cameras]
     if given.camera is not None and given.camera not in known:
         raise UsageError(
-            f"no camera '{given.camera}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}"
+            f"no camera '{given.camera}'; {'choose from: ' + ', '.join(known) if known else 'the model has none'}"
         )
 
 
 def through_camera(given: argparse.Namespace, model: Model, poses: np.ndarray) -> Iterator[np.ndarray]:
-    """Draw pictures of link poses [frames, num_links, 7], seen by the camera --camera of the model.
-
-    Raises:
-        UsageError: for an unknown camera.
-    """
-    check_camera(given, model)
+    """Draw pictures of link poses [frames, num_links, 7], seen by the camera --camera of the model."""
     renderer = Renderer(
         model, width=given.width, height=given.height, camera=view_of(model, given.camera, poses[0]),
         device=given.device, offsets=np.zeros((1, 3)), occlusion=given.occlusion,
@@ -67,6 +116,54 @@ def through_camera(given: argparse.Namespace, model: Model, poses: np.ndarray) -
     for frame in poses:
         renderer.camera = view_of(model, given.camera, frame)
         yield renderer.draw(frame[None])
+
+
+def draw(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.ndarray]:
+    """Draw pictures of coordinates [frames, worlds, nq]; :func:`check_camera` has checked the camera."""
+    poses, camera = world_poses(model, q), None
+    if given.camera is not None:
+        return through_camera(given, model, poses[:, 0])
+    if given.worlds == 1:
+        angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
+        camera = fit_camera(model, poses[:, 0], aspect=given.width / given.height, **angles)
+    return iterate_frames(
+        model, poses, camera, given.width, given.height, device=given.device, occlusion=given.occlusion
+    )
+
+
+def write_pictures(given: argparse.Namespace, model: Model, q: np.ndarray, dt: float, fps: float) -> None:
+    """Write the motion [steps + 1, worlds, nq] to --out as an animation, or its end as a .png."""
+    suffix = given.out.suffix.lower()
+    if suffix == ".png":
+        write_png(given.out, next(draw(given, model, q[-1:])))
+        return
+    shown = q[every(len(q), dt, fps)]
+    write_film(given, suffix, draw(given, model, shown), len(shown), fps)
+
+
+def write_film(given: argparse.Namespace, suffix: str, frames: Iterator[np.ndarray], count: int, fps: float) -> None:
+    """Write an animation of ``count`` frames to --out."""
+    if suffix == ".mp4":
+        write_mp4(given.out, show_progress(frames, count), fps)
+    else:
+        write_gif(given.out, stacked(given, frames, count, "write an .mp4, or use fewer or smaller frames"), fps)
+
+
+def stacked(given: argparse.Namespace, frames: Iterator[np.ndarray], count: int, remedy: str) -> np.ndarray:
+    """Return all frames [frames, height, width, 3]. Raise ModelError if memory doesn't suffice."""
+    shape = (count, given.height, given.width, 3)
+    require_memory(
+        f"{counted(count, 'picture')} in {given.out.name}", 2 * math.prod(shape), "this machine", host_memory(), remedy
+    )
+    pictures = np.empty(shape, dtype=np.uint8)
+    for number, picture in enumerate(show_progress(frames, count)):
+        pictures[number] = picture
+    return pictures
+
+
+def show_progress(frames: Iterator[np.ndarray], count: int) -> Iterator[np.ndarray]:
+    """Yield the frames with a progress bar, which is shown only on a terminal."""
+    yield from tqdm(frames, total=count, unit="frame", disable=not sys.stderr.isatty())
 
 
 if TYPE_CHECKING:  # USD's libraries take long to load
@@ -129,7 +226,7 @@ def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.nda
     camera = None if angles else motion.camera(times[0], aspect)
     fitted = camera is None
     if camera is None:
-        outermost = Outermost(motion.model.num_links)
+        outermost = Outermost(motion.model.num_links, link_boxes(motion.model))
         for time in times:
             outermost.add(motion.poses(time))
         camera = fit_camera(motion.model, outermost.poses, aspect=aspect, **angles)

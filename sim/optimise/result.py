@@ -140,7 +140,7 @@ class Result:
         figure = new_figure(12.0, 3.4)
         costs, controls, terms = figure.subplots(1, 3)
         costs.plot(self.history, color=BLUE)
-        costs.set_yscale("log" if min(self.history) > 0.0 else "linear")
+        costs.set_yscale("log" if min(self.history, default=0.0) > 0.0 else "linear")
         costs.locator_params(axis="x", integer=True)
         costs.set_xlabel("iteration")
         costs.set_title("least cost so far", fontsize=9)
@@ -151,8 +151,8 @@ class Result:
         controls.set_xlabel("time [s]")
         controls.set_title("controls", fontsize=9)
         if len(self.names) <= MOST_IN_LEGEND:
-            controls.legend(fontsize=7)
-        names, values = zip(*self.terms, strict=True)
+            controls.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the curves, not on them
+        names, values = [name for name, _ in self.terms], [value for _, value in self.terms]
         rows = np.arange(len(names))
         terms.bar_label(terms.barh(rows, values, 0.6, color=BLUE), fmt=" %.3g", fontsize=8)
         terms.locator_params(axis="x", nbins=4)

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import MOST_ITEMS, is_whole, number, require_flags
+from sim.model.checks import MOST_ITEMS, is_whole, number, require_flags, require_type
 from sim.model.geometries import Geometry
 from sim.model.model import Model
 from sim.model.shapes.geometry_types import GEOMETRY_TYPES
+from sim.model.spec_checks import finite
 from sim.render.tendons import tendon_points
 from sim.render.view import Camera, Marker, check_poses, listed, transform_points, visible_solids
 
@@ -23,14 +25,19 @@ VERTICAL = 1e-6  # cosine of the elevation below which a camera counts as lookin
 class Outermost:
     """Poses in which a link is furthest out in one of 26 directions, collected over many frames and worlds.
 
-    A camera that sees these poses sees the whole motion, except for parts of a link that rotates near the edge.
+    A camera that sees these poses sees the whole motion, except for little of a link that rotates near the edge.
+
+    Args:
+        num_links: number of links.
+        boxes: lower and upper corner of what each link shows, link frame [num_links, 2, 3]; see :func:`link_boxes`.
+            Default: only the origins of links count.
 
     Example:
         >>> import numpy as np
         >>> import sim
-        >>> from sim.render import Outermost, fit_camera
+        >>> from sim.render import Outermost, fit_camera, link_boxes
         >>> model = sim.load("scenes/robots/manipulator.urdf")
-        >>> outermost = Outermost(model.num_links)
+        >>> outermost = Outermost(model.num_links, link_boxes(model))
         >>> for angle in np.linspace(0.0, 1.0, 20):
         ...     outermost.add(sim.forward_kinematics(model, np.full((1, 7), angle)).numpy())
         >>> camera = fit_camera(model, outermost.poses)
@@ -40,10 +47,14 @@ class Outermost:
 
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 
-    def __init__(self, num_links: int):
+    def __init__(self, num_links: int, boxes: npt.ArrayLike | None = None):
         if not (is_whole(num_links, 0) and num_links <= MOST_ITEMS):
             raise ModelError(f"Outermost: num_links is {num_links!r}; it must be a whole number from 0 to {MOST_ITEMS}")
         self._num_links = num_links
+        corners = finite("boxes", np.zeros((num_links, 2, 3)) if boxes is None else boxes, (num_links, 2, 3))
+        if (corners[:, 0] > corners[:, 1]).any():
+            raise ModelError("Outermost: boxes have a lower corner above the upper one; order them")
+        self._middle, self._half = corners.mean(axis=1), 0.5 * (corners[:, 1] - corners[:, 0])
         self._farthest = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
         # Each pose of the whole world is kept once, for all links and directions in which it is the outermost.
         self._number = np.full(self._farthest.shape, -1)
@@ -52,7 +63,11 @@ class Outermost:
 
     def add(self, poses: np.ndarray) -> None:
         """Add the poses of one frame [num_worlds, num_links, 7]."""
-        out = poses[:, :, :3] @ self.DIRECTIONS.T
+        out = poses[..., :3] @ self.DIRECTIONS.T
+        if self._half.any():  # a box reaches as far as its middle, and half its size along each of its axes
+            turned = Rotation.from_quat(poses[..., 3:].reshape(-1, 4)).as_matrix().swapaxes(1, 2) @ self.DIRECTIONS.T
+            along = turned.reshape(*poses.shape[:2], 3, -1)
+            out += np.einsum("lk,wlkd->wld", self._middle, along) + np.einsum("lk,wlkd->wld", self._half, abs(along))
         world = out.argmax(axis=0)
         furthest = np.take_along_axis(out, world[None], axis=0)[0]
         better = furthest > self._farthest
@@ -169,7 +184,7 @@ def fit_worlds_camera(
     shifted[..., :3] += offsets[:, None]
     seen = shifted[:, 0]
     if len(offsets) > 1:
-        outermost = Outermost(model.num_links)
+        outermost = Outermost(model.num_links, link_boxes(model))
         for worlds in shifted:
             outermost.add(worlds)
         seen = outermost.poses
@@ -211,6 +226,24 @@ def visible_points(
     for marker in listed("markers", markers, Marker):
         points.append(np.asarray(marker.position) + marker.radius * np.array([[1, 1, 1], [-1, -1, -1]]))
     return np.concatenate(points)
+
+
+def link_boxes(model: Model) -> np.ndarray:
+    """Return lower and upper corner of what each link shows, link frame [num_links, 2, 3], its origin included.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import link_boxes
+        >>> link_boxes(sim.load("scenes/robots/manipulator.urdf")).shape
+        (7, 2, 3)
+    """
+    require_type("link_boxes: model", model, Model, "a sim.Model")
+    boxes = np.zeros((model.num_links, 2, 3))
+    for geometry in (model.geometries[k] for k in visible_solids(model)):
+        if geometry.link >= 0:
+            corners, box = transform_points(geometry.placement, _corners(geometry)), boxes[geometry.link]
+            box[0], box[1] = np.minimum(box[0], corners.min(axis=0)), np.maximum(box[1], corners.max(axis=0))
+    return boxes
 
 
 def outlines(model: Model) -> tuple[np.ndarray, float]:

@@ -10,7 +10,7 @@ from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdPhysics
 from sim.errors import ModelError, USDWarning
 from sim.model.checks import require_type, some
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
-from sim.render.fit import Outermost, fit_camera
+from sim.render.fit import Outermost, fit_camera, link_boxes
 from sim.render.tessellation import sphere
 from sim.render.texture_files import TextureFiles
 from sim.render.view import Camera, Marker, Trail, clipping_range, listed
@@ -75,7 +75,7 @@ class StageWriter:
         self.stage = _new_stage(name, fps)
         self.frames = 0
         self._model, self._markers, self._camera = model, markers, camera
-        self._outermost = Outermost(model.num_links)
+        self._outermost = Outermost(model.num_links, link_boxes(model))
         _warn_of_textures(model)
         self.textures = TextureFiles(target)
         materials = Materials(self.stage, self.textures)

@@ -225,6 +225,50 @@ def test_pictures(hopper, tmp_path):
     np.testing.assert_array_equal(every(21, 0.005, 20.0), [0, 10, 20])
 
 
+SEEN = """<mujoco><worldbody><geom type="plane" size="2 2 .1"/><light pos="0 0 3"/>
+<body name="cart" pos="0 0 .5"><joint name="slide" type="slide" axis="1 0 0"/><geom size=".1"/>
+<camera name="on cart" pos="0 -2 0" xyaxes="1 0 0 0 0 1"/></body>
+<geom type="box" size=".1 .1 .1" pos=".8 .5 .5" rgba="1 0 0 1"/></worldbody>
+<keyframe><key name="fast" qvel="1"/></keyframe></mujoco>"""
+
+
+def test_simulate_through_a_camera(tmp_path):
+    """The red box at rest moves to the left in pictures of the camera on the cart, as far as the cart moves."""
+    path = tmp_path / "seen.xml"
+    path.write_text(SEEN)
+    options = ["--keyframe", "fast", "--seconds", "0.4", "--camera", "on cart", "--width", "64", "--height", "48"]
+    for name in ("a.npz", "a.gif", "a.png"):
+        assert main(["simulate", str(path), *options, "--fps", "5", "--out", str(tmp_path / name)]) == 0
+    found = np.load(tmp_path / "a.npz")
+    assert found["pictures"].shape == (3, 48, 64, 3)
+    np.testing.assert_allclose(found["picture_times"], [0.0, 0.2, 0.4])
+    colors = found["pictures"].astype(int)
+    columns = np.array([np.nonzero(frame[..., 0] > 2 * frame[..., 1])[1].max() for frame in colors])
+    # the right edge of the box's face: 48 pixels for the 45 degrees of a camera 2.4 m in front of it
+    focal = 24.0 / np.tan(np.radians(22.5))
+    seen = found["q"][:, 0, 0][[0, 100, 200]]
+    np.testing.assert_allclose(columns + 1, 32.0 + focal * (0.9 - seen) / 2.4, atol=1.0)
+    with Image.open(tmp_path / "a.gif") as animation:
+        assert animation.n_frames == 3
+    with Image.open(tmp_path / "a.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), found["pictures"][-1])
+
+
+def test_pictures_of_a_policy(capsys, tmp_path):
+    """As of a file; its task has no cameras of its own."""
+    options = ["train", "Pendulum", "--iterations", "1", "--envs", "4", "--out", str(tmp_path)]
+    assert main(options) == 0
+    capsys.readouterr()
+    play = ["simulate", "--policy", str(tmp_path / "policy.pt"), "--steps", "6"]
+    size = ["--width", "40", "--height", "30"]
+    assert main([*play, "--fps", "30", "--out", str(tmp_path / "a.gif"), *size, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 6
+    with Image.open(tmp_path / "a.gif") as animation:
+        assert animation.n_frames == 4
+    assert main([*play, "--camera", "top", "--out", str(tmp_path / "b.gif")]) == 2
+    assert "no camera 'top'; the model has none" in capsys.readouterr().err
+
+
 def test_motion_as_usd(hopper, tmp_path):
     from pxr import Usd
 
@@ -303,6 +347,11 @@ def test_warmup_without_a_file(monkeypatch):
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
         (["simulate", "HOPPER", "--steps", "1", "--threads-per-world", "7", "--out", "x.npz"], 1, "per_world is 7"),
         (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
+        (["simulate", "HOPPER", "--steps", "1", "--camera", "top", "--out", "x.gif"], 2, "the model has none"),
+        (["simulate", "HOPPER", "--steps", "1", "--camera", "top", "--out", "x.usda"], 2, "--camera: x.usda would"),
+        (["simulate", "HOPPER", "--steps", "1", "--azimuth", "9", "--out", "x.npz"], 2, "--azimuth: x.npz would"),
+        (["simulate", "HOPPER", "--steps", "1", "--azimuth", "nan", "--out", "x.png"], 2, "--azimuth nan must be"),
+        (["simulate", "HOPPER", "--steps", "1", "--out", "x.txt"], 2, "choose one of .npz, .usda"),
         (["render", "HOPPER", "--worlds", "0", "--out", "x.png"], 2, "--worlds 0 must be at least 1"),
         (["info", "HOPPER", "--package-dir", "."], 2, "--package-dir applies to URDF and SDF files"),
         (["render", "HOPPER", "--steps", "1", "--fps", "1e9", "--out", "x.gif"], 2, "maximum of 50"),
@@ -364,7 +413,7 @@ def test_motions_that_do_not_fit_into_memory(capsys, tmp_path, more):
 def test_an_animation_that_does_not_fit_into_memory(capsys, hopper, tmp_path):
     more = ["--seconds", "20", "--width", "16000", "--height", "8000", "--fps", "50"]
     assert main(["render", hopper, *more, "--out", str(tmp_path / "a.gif")]) == 1
-    assert "a .gif of 1001 frames would take 769 GB of memory, but this machine has" in capsys.readouterr().err
+    assert "1001 pictures in a.gif would take 769 GB of memory, but this machine has" in capsys.readouterr().err
 
 
 def test_a_picture_that_does_not_fit_into_memory(capsys, tmp_path):

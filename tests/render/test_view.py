@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.learn import load_task
 from sim.render import (
     AmbientOcclusion,
     Camera,
@@ -16,7 +17,7 @@ from sim.render import (
     render_frames,
     write_gif,
 )
-from sim.render.fit import fit_worlds_camera
+from sim.render.fit import fit_worlds_camera, visible_points
 from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses
 from sim.usd import write_usd
@@ -98,6 +99,21 @@ def test_bad_cameras_and_poses_are_refused():
         check_poses(ball_model(), poses)
     with pytest.raises(sim.ModelError, match="zero quaternion"):
         check_poses(ball_model(), np.zeros((1, 1, 7)))
+
+
+def test_a_link_that_only_turns_is_seen_whole():
+    """Rods that turn about their ends in several worlds: no corner of their boxes is outside the picture."""
+    model = load_task("Pendulum").model()
+    angles = np.linspace(0.0, 2.0 * np.pi, 61)[:, None] + np.arange(4)
+    poses = sim.forward_kinematics(model, angles.reshape(-1, 1)).numpy().reshape(61, 4, 1, 7)
+    offsets = grid_offsets(4, 2.0)
+    camera = fit_worlds_camera(model, poses, offsets, margin=1.02)
+    shifted = poses.copy()
+    shifted[..., :3] += offsets[:, None]
+    seen = (visible_points(model, shifted.reshape(-1, 1, 7)) - camera.position) @ camera.axes().T
+    reach = abs(seen[:, :2] / seen[:, 2:]).max(axis=0) / np.tan(np.radians(camera.fov) / 2.0)
+    assert (reach <= (4.0 / 3.0, 1.0)).all()
+    assert (reach > (1.2, 0.6)).any(), "and no further away than needed"
 
 
 def test_outermost_poses_are_kept_once():

@@ -64,7 +64,10 @@ class MJCFFile:
         owner = {"joint": "jnt_bodyid", "geom": "geom_bodyid"}.get(kind)
         if owner is None:
             return f"{kind} {index}{line}"
-        return f"{kind} of body '{self.name('body', int(getattr(self.model, owner)[index]))}'{line}"
+        body = int(getattr(self.model, owner)[index])
+        name = self.name("body", body)
+        named = "the world" if body == 0 else f"body '{name}'" if name else "an unnamed body"
+        return f"{kind} of {named}{line}"
 
     def error(self, kind: str, index: int, message: str) -> ImportFileError:
         """Return an error that names the file and an element; the caller raises it."""
