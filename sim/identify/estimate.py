@@ -1,5 +1,6 @@
 """Results of a fit: values, their uncertainty, and combinations that the data doesn't determine."""
 
+import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -91,8 +92,8 @@ class Estimate:
         return float(self.deviations[self._index(name)])
 
     def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ModelError(f"no estimate of '{name}'; there are {', '.join(self.names)}")
+        if not (isinstance(name, str) and name in self.names):
+            raise ModelError(f"no estimate of {reprlib.repr(name)}; there are {', '.join(self.names)}")
         return self.names.index(name)
 
     def interval(self, name: str) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from sim.errors import ModelError
 from sim.identify.base_parameters import base_parameters, random_states
 from sim.identify.logs.log import Log
 from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
-from sim.model.checks import as_numbers, is_positive, is_whole
+from sim.model.checks import as_numbers, is_positive, is_whole, require_rows
 from sim.model.model import Model
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
@@ -76,6 +76,8 @@ class Excitation:
         for name, value in (("rate", rate), ("periods", periods)):
             if not is_positive(value):
                 raise ModelError(f"{name} is {value!r}; it must be a positive number")
+        rate, periods = float(rate), float(periods)
+        require_rows("excitation", periods * self.period * rate)
         time = np.arange(round(periods * self.period * rate) + 1) / rate
         return Log(self.model, time, *self(time), source="excitation")
 

@@ -146,6 +146,12 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise ModelError(f"{name} is {_shown(value)}; it must be one of {', '.join(listed)}")
 
 
+def require_rows(where: str, rows: float) -> None:
+    """Raise ModelError for a motion of more rows than an array should have."""
+    if not rows <= MOST_ITEMS:
+        raise ModelError(f"{where}: {rows:.3g} rows would be made; at most {MOST_ITEMS} are supported")
+
+
 def require_seed(name: str, value: object) -> None:
     """Raise ModelError unless the seed of a generator of random numbers is a whole number, not negative."""
     if not is_whole(value, 0):

@@ -11,7 +11,7 @@ from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import field_shapes
 from sim.errors import ModelError
-from sim.model.checks import names_in, require_choice
+from sim.model.checks import names_in, require_choice, require_type
 from sim.model.geometries import Geometry, Mesh
 from sim.model.model import Model
 from warp_kernels import types as codes
@@ -53,6 +53,7 @@ class RayTargets:
 
     def geometries(self, model: Model) -> list[int]:
         """Return indices in ``model.geometries``. Raise ModelError for an unknown frame."""
+        require_type("RayTargets: model", model, Model, "a sim.Model")
         excluded = {model.frame(name).link for name in self.exclude}
 
         def met(geometry: Geometry) -> bool:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import MOST_ITEMS, is_whole, number, require_flags, require_type
+from sim.model.checks import MOST_ITEMS, as_numbers, is_whole, number, require_flags, require_type
 from sim.model.geometries import Geometry
 from sim.model.model import Model
 from sim.model.shapes.geometry_types import GEOMETRY_TYPES
@@ -61,8 +61,11 @@ class Outermost:
         self._kept: dict[int, np.ndarray] = {}
         self._added = 0
 
-    def add(self, poses: np.ndarray) -> None:
-        """Add the poses of one frame [num_worlds, num_links, 7]."""
+    def add(self, poses: npt.ArrayLike) -> None:
+        """Add the poses of one frame [num_worlds, num_links, 7]. Raise ModelError for poses of another shape."""
+        poses = as_numbers("poses", poses)
+        if poses.ndim != 3 or poses.shape[1:] != (self._num_links, 7) or not len(poses):
+            raise ModelError(f"poses have shape {poses.shape}; expected [num_worlds, {self._num_links}, 7]")
         out = poses[..., :3] @ self.DIRECTIONS.T
         if self._half.any():  # a box reaches as far as its middle, and half its size along each of its axes
             turned = Rotation.from_quat(poses[..., 3:].reshape(-1, 4)).as_matrix().swapaxes(1, 2) @ self.DIRECTIONS.T

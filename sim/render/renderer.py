@@ -239,9 +239,9 @@ class Renderer:
 
     def _stage(self, poses: np.ndarray, frame: int) -> None:
         """Move everything to its pose in a frame."""
-        array = np.asarray(poses)
+        array = as_numbers("poses", poses)
         worlds = array[None] if array.ndim == 2 else array
-        if len(worlds) != len(self.offsets):
+        if worlds.shape[:1] != self.offsets.shape[:1]:
             raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
         if not self.meshes or self._rebuilds():

@@ -87,8 +87,16 @@ class Camera:
         return np.stack([right, np.cross(backward, right), backward])
 
     def project(self, points: npt.ArrayLike, width: int, height: int) -> np.ndarray:
-        """Return pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner."""
-        seen = (np.asarray(points, dtype=np.float64) - np.asarray(self.position)) @ self.axes().T
+        """Return pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner.
+
+        Raises:
+            ModelError: for points of another shape, and a size that isn't a positive integer.
+        """
+        array = as_numbers("project: points", points)
+        if array.shape[-1:] != (3,):
+            raise ModelError(f"project: points have shape {array.shape}; expected [..., 3]")
+        check_size(width, height)
+        seen = (array - np.asarray(self.position)) @ self.axes().T
         scale = 0.5 * height / np.tan(np.radians(self.fov) / 2.0)
         x, y = seen[..., 0] / -seen[..., 2], seen[..., 1] / -seen[..., 2]
         return np.stack([width / 2.0 + scale * x, height / 2.0 - scale * y], axis=-1)

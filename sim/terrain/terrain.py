@@ -11,7 +11,7 @@ from sim.errors import ModelError
 from sim.model.builder import WorldBuilder
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.checks import is_positive, is_whole, items_of, number
+from sim.model.checks import as_numbers, is_positive, is_whole, items_of, number, require_type
 from sim.model.spec_checks import MOST_HEIGHTS
 from sim.terrain.tile import Kind, Tile
 
@@ -73,6 +73,8 @@ class Terrain:
             >>> ground.add_to(scene, surface=sim.Surface(friction=0.8))
             ['terrain', 'terrain/box_0', 'terrain/box_1', 'terrain/box_2']
         """
+        require_type("add_to: builder", builder, WorldBuilder, "a sim.ModelBuilder")
+        require_type("add_to: surface", surface, Surface, "a sim.Surface")
         if surface.restitution is None:
             surface = replace(surface, restitution=1.0)
         shared = {"surface": surface, **look}
@@ -97,9 +99,11 @@ class Terrain:
             >>> ground.height([(0.0, 0.0), (1.25, 0.3), (2.4, 0.0)]).round(3).tolist()
             [0.3, 0.2, 0.0]
         """
-        position = np.asarray(points, dtype=np.float64)
+        position = as_numbers("points", points)
         if position.ndim < 1 or position.shape[-1] != 2:
             raise ModelError(f"points has shape {position.shape}; it must be [..., 2]")
+        if not np.isfinite(position).all():
+            raise ModelError("points has NaN or infinite coordinates; give finite ones")
         flat = position.reshape(-1, 2)
         top = self._field(flat)
         for x, y, z, *half in self.boxes:

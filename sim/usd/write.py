@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pxr import UsdUtils
 
 from sim.errors import ModelError
-from sim.model.checks import MOST_ITEMS, is_positive, is_whole, number, require_path, require_type
+from sim.model.checks import MOST_ITEMS, as_numbers, is_positive, is_whole, number, require_path, require_type
 from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
@@ -221,7 +221,7 @@ class UsdRecorder:
         """
         if self._closed:
             raise ModelError(f"{self._target}: the recorder is closed; create another recorder for further frames")
-        array = np.asarray(poses)
+        array = as_numbers("poses", poses)
         worlds = array[None] if array.ndim == 2 and self._num_worlds == 1 else array
         if worlds.shape != (self._num_worlds, self._model.num_links, 7):
             raise ModelError(

@@ -95,6 +95,7 @@ class Scene:
         self.state = self.simulator.initial_state()
         self.q, self.qd = self.model.q0[None].copy(), np.zeros((1, self.model.nv))
         self.robot = sim.torch.Robot(self.model, device="cpu")
+        self.network = sim.torch.ActuatorNetwork(self.model, ["hinge"], torch.nn.Linear(6, 1).double())
         self.cameras = sim.torch.Cameras(self.model, width=4, height=3)
         self.tq, self.tqd = torch.tensor(self.q), torch.tensor(self.qd)
         time = np.linspace(0.0, 1.0, 60)

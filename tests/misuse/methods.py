@@ -11,12 +11,14 @@ import torch
 import sim
 import sim.envs
 import sim.torch
-from tests.misuse.calls import Scene
+from tests.misuse import objects
+from tests.misuse.calls import MODULES, Scene
 
 CLASSES: tuple[type, ...] = (
     sim.Simulator, sim.State, sim.Trajectory, sim.ModelBuilder, sim.Model, sim.torch.Robot, sim.torch.Cameras,
     sim.envs.VectorEnv, sim.Contacts, sim.GradientNorms,
 )  # fmt: skip
+OPERATORS = ("__call__", "__getitem__")  # methods without a name of their own
 # Methods for the package itself, and importers, which have tests of their own with hostile files.
 INTERNAL = {
     "State.of_rows", "State.rows", "State.with_act", "Trajectory.of", "Trajectory.recording", "Trajectory.remember",
@@ -166,6 +168,8 @@ def methods(s: Scene) -> dict[str, Method]:
         "GradientNorms": lambda: s.simulator.rollout(s.state, steps=2).gradient_norms(**gradients),
         "Robot": lambda: learning(s.model), "Cameras": lambda: s.cameras, "VectorEnv": lambda: s.env,
     }  # fmt: skip
+    given |= objects.given(s)
+    targets |= objects.targets(s)
     found = {
         f"{kind}.{name}": Method(targets[kind], name, arguments)
         for kind, calls in given.items()
@@ -175,11 +179,24 @@ def methods(s: Scene) -> dict[str, Method]:
     return found | {"ModelBuilder.finalize": Method(lambda: builder(loose=False), "finalize", {})}
 
 
+def classes_left_out() -> set[str]:
+    """Return the names of public classes with methods that none of the lists has."""
+    known = {kind.__name__ for kind in CLASSES + objects.CLASSES} | {*objects.CALLED_BY_PACKAGE.split()}
+    public = (getattr(module, name) for module in MODULES for name in module.__all__)
+    return {
+        kind.__name__
+        for kind in public
+        if isinstance(kind, type) and not issubclass(kind, Exception) and kind.__name__ not in known
+        for name, value in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and value.__module__.startswith("sim")
+    }
+
+
 def public_methods() -> set[str]:
     """Return the class and name of all public methods of these classes that this project defines."""
     return {
         f"{kind.__name__}.{name}"
-        for kind in CLASSES
+        for kind in CLASSES + objects.CLASSES
         for name, value in inspect.getmembers(kind, inspect.isfunction)
-        if not name.startswith("_") and value.__module__.startswith("sim")
-    } - INTERNAL
+        if (name in OPERATORS or not name.startswith("_")) and value.__module__.startswith("sim")
+    } - (INTERNAL | objects.INTERNAL)

@@ -6,7 +6,7 @@ import pytest
 
 import sim
 from tests.misuse.calls import FUNCTIONS, LASTING, Call, Scene, calls, public_functions
-from tests.misuse.methods import Method, methods, public_methods
+from tests.misuse.methods import Method, classes_left_out, methods, public_methods
 from tests.misuse.values import HUGE, WRONG
 
 # Tensors whose rows are those of the result: one of 2^40 rows is valid, and finds no memory.
@@ -67,6 +67,7 @@ def test_wrong_values_raise_errors_of_the_project(valid, name):
 
 def test_every_public_method_has_a_valid_call(valid_methods):
     assert set(valid_methods) == public_methods()
+    assert classes_left_out() == set()
 
 
 @pytest.mark.slow
@@ -75,7 +76,9 @@ def test_wrong_values_of_methods(valid_methods, name):
     test_wrong_values_raise_errors_of_the_project(valid_methods, name)
 
 
-@pytest.mark.parametrize("name", ["ModelBuilder.add_geometry", "Model.dofs_of", "Robot.mass_matrix"])
+@pytest.mark.parametrize(
+    "name", ["ModelBuilder.add_geometry", "Model.dofs_of", "Robot.mass_matrix", "Estimate.interval", "Camera.project"]
+)
 def test_wrong_values_of_some_methods(valid_methods, name):
     test_wrong_values_of_methods(valid_methods, name)
 

@@ -11,7 +11,7 @@ import scipy.signal
 from sim.dynamics.kinematics import difference, integrate
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.model.checks import as_numbers, is_positive, is_whole, items_of, names_in, number, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, items_of, names_in, number, require_rows, require_type
 from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
@@ -131,7 +131,8 @@ class Log:
         Args:
             longest: longest time between the rows on either side of a gap that is filled [s].
         """
-        if not number(self.source, "longest", longest) > 0.0:
+        longest = number(self.source, "longest", longest)
+        if not longest > 0.0:
             raise ModelError(f"{self.source}: longest is {longest} s; it must be positive")
 
         def change(_: str, value: np.ndarray) -> np.ndarray:
@@ -176,6 +177,8 @@ class Log:
         """
         if not is_positive(rate):
             raise ModelError(f"{self.source}: rate is {rate!r} Hz; it must be a positive number")
+        rate = float(rate)
+        require_rows(self.source, (self.time[-1] - self.time[0]) * rate)
         count = int(np.floor((self.time[-1] - self.time[0]) * rate + 1e-9)) + 1
         time = self.time[0] + np.arange(count) / rate
         return self._of_channels(lambda _, value: _interpolated(time, self.time, value), time=time)
@@ -232,6 +235,7 @@ class Log:
         self.require_even("differentiated")
         if not is_positive(window):
             raise ModelError(f"{self.source}: window is {window!r} s; it must be a positive number")
+        window = float(window)
         least = 1 if self.qd is not None else 2
         if not is_whole(order, least):
             raise ModelError(f"{self.source}: order is {order!r}; it must be a whole number of at least {least}")

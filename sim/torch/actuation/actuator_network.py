@@ -10,6 +10,7 @@ from sim.model.checks import is_whole, items_of, names_in, number, require_type
 from sim.model.joint_types import is_scalar
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import require_dense, require_tensor
 from sim.torch.autograd import step
 from sim.torch.rollout_result import Rollout
 
@@ -88,7 +89,7 @@ class ActuatorNetwork(torch.nn.Module):
         if force_limit is not None and not number("ActuatorNetwork", "force_limit", force_limit) > 0.0:
             raise ModelError(f"ActuatorNetwork: force_limit is {force_limit}; it must be positive")
         self.force_limit = force_limit
-        self._nv = model.nv
+        self._nq, self._nv = model.nq, model.nv
         self._q, self._qd = ([part(name).start for name in joints] for part in (model.q_slice, model.qd_slice))
 
     @property
@@ -162,6 +163,7 @@ class ActuatorNetwork(torch.nn.Module):
         Returns:
             the states [steps + 1, num_worlds, ...], and the forces on the joints [steps, num_worlds, joints].
         """
+        require_type("ActuatorNetwork.rollout: simulator", simulator, Simulator, "a sim.Simulator")
         model = simulator.model
         if model.na:
             raise ModelError(
@@ -170,6 +172,12 @@ class ActuatorNetwork(torch.nn.Module):
         for name in ("tau", "act", "sensors", "contact_forces"):
             if name in options:
                 raise ModelError(f"ActuatorNetwork.rollout has no '{name}'; call sim.torch.step in a loop")
+        for label, value, dimensions in (("q", q, 2), ("target", target, 3)):
+            require_dense(f"ActuatorNetwork.rollout: {label}", value, dimensions)
+        if len(q) != simulator.num_worlds:
+            raise ModelError(
+                f"ActuatorNetwork.rollout: q has {len(q)} worlds, but the simulator has {simulator.num_worlds}"
+            )
         if not len(target):
             raise ModelError("ActuatorNetwork.rollout: target has no steps; give at least one")
         memory = self.begin(q) if memory is None else memory
@@ -183,14 +191,17 @@ class ActuatorNetwork(torch.nn.Module):
 
     def _known(self, target: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
         """Return errors and velocities, present and past [num_worlds, history + 1, 2, joints]."""
-        if memory.shape != (expected := (len(q), self.history, 2, len(self.joints))):
-            raise ModelError(f"ActuatorNetwork: memory has shape {tuple(memory.shape)}; expected {expected}")
-        return torch.cat([self._present(target, q, qd)[:, None], memory], dim=1)
+        present = self._present(target, q, qd)
+        require_tensor("ActuatorNetwork: memory", memory, (len(q), self.history, 2, len(self.joints)), q.dtype)
+        return torch.cat([present[:, None], memory], dim=1)
 
     def _present(self, target: torch.Tensor, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
         """Return scaled errors and velocities [..., 2, joints]."""
-        if target.shape != (expected := (*q.shape[:-1], len(self.joints))):  # it would be broadcast
-            raise ModelError(f"ActuatorNetwork: target has shape {tuple(target.shape)}; expected {tuple(expected)}")
+        require_dense("ActuatorNetwork: q", q)
+        if q.shape[-1:] != (self._nq,):
+            raise ModelError(f"ActuatorNetwork: q has shape {tuple(q.shape)}; expected [num_worlds, {self._nq}]")
+        require_tensor("ActuatorNetwork: qd", qd, (*q.shape[:-1], self._nv), q.dtype)
+        require_tensor("ActuatorNetwork: target", target, (*q.shape[:-1], len(self.joints)), q.dtype)
         error = self.error_scale * (target - q[..., self._q])
         return torch.stack([error, self.velocity_scale * qd[..., self._qd]], dim=-2)
 

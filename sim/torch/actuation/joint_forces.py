@@ -10,7 +10,7 @@ from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuation.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
 from sim.torch.actuation.tendon_paths import TendonPaths, point_jacobian
-from sim.torch.arrays import require_tensor
+from sim.torch.arrays import require_dense, require_tensor
 from sim.torch.current_parameters import CurrentRobot, current_parameter
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.robot.robot import Robot
@@ -123,6 +123,9 @@ class JointForces(torch.nn.Module):
             ModelError: if the numbers of steps are inconsistent, such as those of a rollout with ``hold``, or act is
                 missing.
         """
+        for name, value in {"q": q, "qd": qd, "tau": tau, "control": control, "act": act}.items():
+            if value is not None or name in ("q", "qd"):
+                require_dense(f"JointForces: {name}", value, 1)
         model, steps = self._simulator.model, len(q) - 1
         if q.dim() != 3 or qd.dim() != 3:
             raise ModelError(

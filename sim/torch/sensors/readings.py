@@ -14,6 +14,7 @@ from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuation.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
 from sim.torch.actuation.tendon_paths import TendonPaths
+from sim.torch.arrays import require_dense
 from sim.torch.current_parameters import CurrentRobot, current_parameter, given_parameter, with_given
 from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
@@ -124,7 +125,7 @@ class Sensors(torch.nn.Module):
                 sensors of a joint's force and torque of Runge-Kutta steps without their accelerations.
         """
         for label, value in (("q", q), ("qd", qd)):
-            require_type(f"Sensors: {label}", value, torch.Tensor, "a torch.Tensor")
+            require_dense(f"Sensors: {label}", value)
             if value.dim() != 3:
                 raise ModelError(
                     f"Sensors: {label} has shape {tuple(value.shape)}; expected [steps + 1, num_worlds, n]"
