@@ -169,7 +169,7 @@ def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: En
 
 def rise(policy: Actor, task: GetUpTask, engine: Engine, robots: int = COMMANDS) -> float:
     """Let robots fall from random orientations, and return the fraction that stand at the end of an episode."""
-    q, qd = (value.numpy() for value in task.falling(robots, torch.Generator().manual_seed(0)))
+    q, qd = (value.numpy() for value in task.starts(robots, torch.Generator().manual_seed(0)))
     *_, last = play(policy, task, q, qd, engine, [{}] * (task.max_episode_length + 1))
     return float(task.standing(last).float().mean())
 

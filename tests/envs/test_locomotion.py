@@ -566,6 +566,7 @@ def test_settings_are_arguments(cls):
         ({"weights": ["air"]}, ["weights", "list", "dictionary"]),
         ({"idle": 1.5}, ["idle", "1.5"]),
         ({"tilt": math.inf}, ["tilt", "inf"]),
+        ({"least_height": math.nan}, ["least_height", "nan"]),
         ({"delay": -0.01}, ["delay", "-0.01"]),
         ({"delay": "slow"}, ["delay", "'slow'"]),
         ({"terrain": "smooth"}, ["terrain", "'smooth'", "'rough'"]),
@@ -575,8 +576,8 @@ def test_settings_are_arguments(cls):
 def test_settings_out_of_range(options, named):
     with raises_naming(*named):
         QuadrupedVelocity(**options)
-    with raises_naming("stood", "2"):
-        QuadrupedGetUp(stood=2.0)
+    with raises_naming("first_tilt", "-1"):
+        QuadrupedGetUp(first_tilt=-1.0)
 
 
 def test_each_episode_draws_a_delay_of_the_servos():
@@ -613,13 +614,14 @@ def test_the_rough_ground_goes_from_easy_to_hard():
 
 def test_robots_get_up_from_any_orientation():
     """Starts are above the ground; the terms of a robot that stands and of one that lies on its back."""
-    task = QuadrupedGetUp(dtype="float64", stood=0.0)
+    task = QuadrupedGetUp(dtype="float64")
     env = VectorEnv(task, 64, device="cpu", seed=0)
     env.reset()
     for q in env.state.q.numpy():
         assert min(lowest_points(task.model(), q).values()) > 0.0
-    _, _, down = task.motion(env.state)
-    assert down.abs().mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.1)
+    q, qd = task.starts(1000, torch.Generator().manual_seed(0))
+    _, _, down = task.motion(replace(env.state, q=q, qd=qd))
+    assert down.abs().mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.05)
     for _ in range(25):
         _, _, terminated, _, _ = env.step(torch.zeros(64, 12))
         assert not terminated.any()
@@ -634,21 +636,34 @@ def test_robots_get_up_from_any_orientation():
     }
 
 
-def test_some_episodes_begin_with_a_robot_that_stands():
-    task = QuadrupedGetUp()
-    q, qd = task.starts(1000, torch.Generator().manual_seed(0))
-    stands = torch.isclose(q[:, 2], torch.tensor(task.robot.height))
-    assert stands.float().mean() == pytest.approx(0.25, abs=0.04)
-    turned = Rotation.from_quat(q[:, 3:7].numpy()).as_matrix()[:, 2, 2]
-    assert turned[stands].min() > 0.999
-    assert turned[~stands].min() < -0.95
-    assert (q[~stands, 2] > 1.4 * task.robot.height).all()
-    assert qd.abs().max() <= task.start_speed
+def test_robots_that_stood_fall_from_larger_tilts():
+    """Tilts are evenly distributed up to the angle of the environment, about any horizontal axis, with any heading."""
+    task = QuadrupedGetUp(dtype="float64")
+    env = VectorEnv(task, 600, device="cpu", seed=0)
+    env.reset()
+    stands, tilt = torch.zeros(600).double(), torch.full((600,), 1.0).double()
+    stands[:300], tilt[100:200] = 1.0, 3.0
+    tilt[500:] = 0.9
+    last = replace(env.state, data={**env.state.data, "stands": stands, "tilt": tilt}).detach()
+    first = task.begin(NewEpisodes(torch.arange(600), torch.Generator().manual_seed(0), last))
+    expected = torch.tensor([1.5, math.pi, 1.5, 0.8, 0.8, 0.8]).double().repeat_interleave(100)
+    expected[300:500] = 0.8
+    torch.testing.assert_close(first.data["tilt"], expected)
+    assert not first.data["stands"].any()
+    turn = Rotation.from_quat(first.q[:, 3:7].numpy()).as_matrix()
+    tilts = np.arccos(turn[:, 2, 2].clip(-1.0, 1.0)) / expected.numpy()
+    assert tilts.max() < 1.0 + 1e-6
+    np.testing.assert_allclose(np.quantile(tilts, (0.1, 0.5, 0.9)), (0.1, 0.5, 0.9), atol=0.06)
+    tilted = turn[tilts > 0.3]
+    assert abs(tilted[:, :2, 2]).mean() > 0.2
+    np.testing.assert_allclose(tilted[:, :2, 2].mean(axis=0), 0.0, atol=0.08)
+    np.testing.assert_allclose(np.stack([turn[:, 0, 0], turn[:, 1, 0]]).mean(axis=1), 0.0, atol=0.1)
+    assert min(lowest_points(task.model(), first.q[0].numpy()).values()) > 0.0
 
 
 def test_the_reward_of_getting_up_falls_with_tilt_bent_joints_and_motion():
     """Of robots at the standing height: upright, at 33 degrees, with bent joints, and moving."""
-    task = QuadrupedGetUp(dtype="float64", stood=0.0)
+    task = QuadrupedGetUp(dtype="float64")
     env = VectorEnv(task, 4, device="cpu", seed=0)
     env.reset()
     q, qd = task._start.repeat(4, 1), torch.zeros(4, 18, dtype=torch.float64)

@@ -168,7 +168,7 @@ def test_robots_stand_if_they_fall_on_their_feet():
     class Dropped(QuadrupedGetUp):
         max_episode_length = 50
 
-        def falling(self, n, generator):
+        def starts(self, n, generator):
             q, qd = LeggedTask.starts(self, n, generator)
             q[:, 2] += 0.1
             q[1:, 3:7] = torch.tensor([1.0, 0.0, 0.0, 0.0])

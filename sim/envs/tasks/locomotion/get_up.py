@@ -8,16 +8,20 @@ from typing import Any
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.tasks.locomotion.checks import require_fraction, require_numbers
+from sim.envs.tasks.locomotion.checks import require_numbers
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
+from sim.torch.quaternions import quaternion_product
+
+FARTHER, NEARER = 0.5, 0.25  # change of the largest tilt after an episode [rad]
 
 
 class GetUpTask(LeggedTask):
     """A legged robot that falls down from any orientation, gets up and stands still.
 
     Actions, observations and random parameters are those of :class:`LeggedTask`. Episodes end by time, and on terrain
-    beyond its border. Some begin with a robot that stands, so that it learns first how to stay so.
+    beyond its border. An episode begins with a robot above the ground that is tilted by a random angle. The largest
+    angle grows for an environment whose robot stands at the end of an episode, and falls for one whose robot doesn't.
 
     The reward has a part for turning over ("upright"), one for the height of a robot that is upright ("high"), one for
     the standing pose ("pose"), and one for a robot in this pose that doesn't move ("still").
@@ -29,7 +33,7 @@ class GetUpTask(LeggedTask):
 
     Attributes:
         bend: largest distance of a joint from the standing pose at the beginning [rad].
-        stood: fraction of the episodes that begin with a robot that stands.
+        first_tilt: largest angle between base and vertical in the first episodes [rad].
 
     Example:
         >>> import sim.envs
@@ -39,11 +43,11 @@ class GetUpTask(LeggedTask):
         torch.Size([4, 45])
     """
 
-    max_episode_length = 250
+    max_episode_length = 200
     action_scale: ByJoint = 1.5
     push = 0.0
     bend: float = 0.5
-    stood: float = 0.25
+    first_tilt: float = 0.8
     weights: Mapping[str, float] = MappingProxyType(
         {
             "upright": 1.0, "high": 1.0, "pose": 1.0, "still": 1.0, "smooth": -0.01, "acceleration": -1e-7,
@@ -53,24 +57,24 @@ class GetUpTask(LeggedTask):
 
     def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
         super().__init__(robot, law, **settings)
-        self.logged = (*self.logged, "stands")
-        require_numbers(self, ("bend",))
-        require_fraction(self, "stood")
+        self.logged = (*self.logged, "stands", "tilt")
+        require_numbers(self, ("bend", "first_tilt"))
 
     def begin(self, new: NewEpisodes) -> TaskState:
-        """Return robots as :meth:`starts` has them."""
+        """Return robots as :meth:`starts` has them, tilted as far as their environments have come."""
         first = super().begin(new)
-        data = {**first.data, "stands": torch.zeros(len(new)).to(first.q)}
-        return self.episodes(first.q, first.qd, data, first.act)
+        tilt = torch.full((len(new),), self.first_tilt).to(first.q)
+        if new.last is not None:
+            change = torch.where(new.last.data["stands"] > 0.0, FARTHER, -NEARER)
+            tilt = (new.last.data["tilt"] + change).clamp(self.first_tilt, math.pi)
+        q = first.q.clone()
+        q[:, 3:7] = self._tilted(tilt, new.generator)
+        data = {**first.data, "stands": torch.zeros(len(new)).to(q), "tilt": tilt}
+        if self.robot.terrain is not None:
+            data["heights"] = self._scan(q)
+        return self.episodes(q, first.qd, data, first.act)
 
     def starts(self, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return robots as :meth:`falling` has them, some of which stand instead."""
-        standing, speeds = super().starts(n, generator)
-        q, qd = self.falling(n, generator)
-        stands = self.uniform((n, 1), generator, 0.0, 1.0) < self.stood
-        return torch.where(stands, standing, q), torch.where(stands, speeds, qd)
-
-    def falling(self, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """Return coordinates [n, nq] and velocities [n, nv] of robots above the ground, with any orientation, almost at
         rest.
         """
@@ -79,6 +83,16 @@ class GetUpTask(LeggedTask):
         q[:, 3:7] = torch.nn.functional.normalize(self.normal((n, 4), generator, 1.0), dim=1)
         q[:, 7:] = self._start.to(q)[7:] + self.uniform((n, q.shape[1] - 7), generator, -self.bend, self.bend)
         return q, qd
+
+    def _tilted(self, largest: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Return orientations [n, 4] with any heading, tilted about any horizontal axis by up to these angles [n]."""
+        n = len(largest)
+        half = 0.5 * largest * self.uniform((n,), generator, 0.0, 1.0)
+        axis, heading = self.uniform((2, n), generator, -math.pi, math.pi)
+        zero = torch.zeros_like(half)
+        tilt = torch.stack([half.sin() * axis.cos(), half.sin() * axis.sin(), zero, half.cos()], dim=1)
+        turn = torch.stack([zero, zero, (0.5 * heading).sin(), (0.5 * heading).cos()], dim=1)
+        return quaternion_product(tilt, quaternion_product(turn, self._start.to(largest)[3:7].expand(n, 4)))
 
     def standing(self, state: TaskState) -> torch.Tensor:
         """Return a mask of robots that stand: upright within 0.3 rad, and at least 0.8 of the standing height [n].

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from sim.envs.state import NewEpisodes, TaskState
-from sim.envs.tasks.locomotion.checks import require_bounds, require_fraction, require_numbers
+from sim.envs.tasks.locomotion.checks import finite, require_bounds, require_fraction, require_numbers
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.torch.arrays import TORCH_DTYPES
@@ -59,7 +59,8 @@ class VelocityTask(LeggedTask):
     def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
         super().__init__(robot, law, **settings)
         require_bounds(f"{type(self).__name__}.commands", self.commands, 3)
-        require_numbers(self, ("tilt", "least_height"), ("command_seconds",))
+        require_numbers(self, ("tilt",), ("command_seconds",))
+        finite(type(self).__name__, "least_height", self.least_height)
         require_fraction(self, "idle")
         self.logged = (*ERRORS, *self.logged)
 
