@@ -16,7 +16,6 @@ HEADERS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*
 # Python modules that have the constants of a header under the same names.
 SOLVER = "warp_kernels.solver"
 PYTHON = {
-    "kinds.h": ["warp_kernels.constraints.kinds"],
     "algebra/lane_arithmetic.h": ["warp_kernels.types"],
     "collision/broad_phase_groups.h": ["warp_kernels.types", "warp_kernels.collision.broad_phase"],
     "mujoco/laws.h": [

@@ -50,7 +50,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "precision": ("types",),
     "denormals": ("types",),
     "solver.structs": ("types",),
-    "constraints.kinds": (),
+    "constraints.kinds": ("cpu",),
     "contact_adjoints": ("solver.structs", "variants"),
     "algebra": ("types",),
     "parameters": ("algebra",),

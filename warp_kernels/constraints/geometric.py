@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.contacts import contact_row_functions
-from warp_kernels.constraints.kinds import POINT, is_angular, is_contact, is_of_contact_frame
+from warp_kernels.constraints.kinds import is_angular, is_contact, is_of_contact_frame, is_unbounded, pair_index
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import entry_functions, row_functions
 from warp_kernels.cpu.native import Native
@@ -21,21 +21,29 @@ from warp_kernels.types import warp_types
 def anchor_row_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions of anchor rows for one precision."""
     vec3 = warp_types(scalar).vec3
-    geometric, reference_rows = geometric_functions(scalar), reference_row_functions(scalar)
-    RowInputs = solver_structs(scalar).RowInputs
+    reference_rows = reference_row_functions(scalar)
+    structs = solver_structs(scalar)
+    Equalities, RowInputs = structs.Equalities, structs.RowInputs
+
+    @wp.func
+    def bias(kind: int, item: int, world: int, equalities: Equalities):
+        """Return the biases of the three rows of an anchor's constraint."""
+        if is_angular(kind):
+            return equalities.anchor_turn[item, world]
+        return equalities.anchor_bias[item, world]
 
     @wp.func
     def bias_adjoint(kind: int, item: int, world: int, b_bar: vec3, inputs: RowInputs, inputs_bar: RowInputs):
-        """Write the adjoint of the bias."""
+        """Write the adjoint of the bias, which :mod:`warp_kernels.solver.newton.whitening` turns with the rows."""
         bar = b_bar
-        if not reference_rows.is_referred(inputs.references, kind):
-            bar = b_bar * inputs.equalities.anchor_frame[geometric.frame_of(kind, item), world]
+        if is_unbounded(kind) and not reference_rows.is_referred(inputs.references, kind):
+            bar = b_bar * inputs.equalities.anchor_frame[pair_index(kind, item), world]
         if is_angular(kind):
             inputs_bar.equalities.anchor_turn[item, world] = bar
         else:
             inputs_bar.equalities.anchor_bias[item, world] = bar
 
-    return SimpleNamespace(bias_adjoint=bias_adjoint)
+    return SimpleNamespace(bias=bias, bias_adjoint=bias_adjoint)
 
 
 @functools.cache
@@ -45,17 +53,13 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     sp, common, contact_rows = spatial_functions(scalar), row_functions(scalar), contact_row_functions(scalar)
-    RowInputs = solver_structs(scalar).RowInputs
+    structs = solver_structs(scalar)
+    Contacts, Equalities = structs.Contacts, structs.Equalities
     vec3, mat33, spatial = t.vec3, t.mat33, t.spatial
     mat43 = wp.types.matrix(shape=(4, 3), dtype=scalar)
 
     @wp.func
-    def frame_of(kind: int, item: int):
-        """Return the index of the frame of an anchor's constraint, points and orientations alternating."""
-        return 2 * item + kind - POINT
-
-    @wp.func
-    def point_and_frame(kind: int, side: int, item: int, world: int, inputs: RowInputs):
+    def point_and_frame(kind: int, side: int, item: int, world: int, contacts: Contacts, equalities: Equalities):
         """Return the point of a constraint on a side, and the frame that multiplies the velocity there, sign
         included.
         """
@@ -63,15 +67,13 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         point = vec3()
         frame = sign * wp.identity(n=3, dtype=scalar)
         if is_of_contact_frame(kind):
-            point = contact_rows.point_on_side(inputs.contacts.point, inputs.contacts.apart, side, item, world)
-            slot = contact_rows.frame_slot(kind, item, inputs.contacts)
-            frame = inputs.contacts.frame[slot, world] * sign
+            point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
+            slot = contact_rows.frame_slot(kind, item, contacts)
+            frame = contacts.frame[slot, world] * sign
         else:
-            frame = inputs.equalities.anchor_frame[frame_of(kind, item), world] * sign
+            frame = equalities.anchor_frame[pair_index(kind, item), world] * sign
             if not is_angular(kind):
-                point = contact_rows.point_on_side(
-                    inputs.equalities.anchor_point, inputs.equalities.anchor_apart, side, item, world
-                )
+                point = contact_rows.point_on_side(equalities.anchor_point, equalities.anchor_apart, side, item, world)
         return point, frame
 
     @wp.func
@@ -117,7 +119,6 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         return wp.cross(push, sp.angular(column))
 
     return SimpleNamespace(
-        frame_of=frame_of,
         point_and_frame=point_and_frame,
         motion=motion,
         write_rows=write_rows,
@@ -194,7 +195,7 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
             reference = constraints.reference[constraint, world]
             sign = common.side_sign(side)
             at = entries.response_start(constraint, side, tail, world, trees, couplings)
-            point, frame = geometric.point_and_frame(kind, side, item, world, inputs)
+            point, frame = geometric.point_and_frame(kind, side, item, world, inputs.contacts, inputs.equalities)
             lever = point + (inputs.motions.origin[reference, world] - inputs.motions.origin[tree, world])
             frame_bar = mat33()
             lever_bar = vec3()

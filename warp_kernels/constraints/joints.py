@@ -69,14 +69,12 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         friction_loss: wp.array2d(dtype=scalar),
         actuator_row: wp.array2d(dtype=vec3),
     ):
-        """Return the largest impulse of a joint's constraint; zero for limits, whose impulses have none."""
+        """Return the largest impulse of a joint's constraint; zero where it has none or is infinite."""
         most = scalar(0.0)
         if kind == FRICTION_LOSS:
             most = options.dt * common.value_of(friction_loss, world, item)
         elif kind == ACTUATOR:
             most = actuator_row[item, world][2]
-        elif kind == COUPLING:
-            most = scalar(wp.inf)
         return most
 
     @wp.func(inline=True)

@@ -1,15 +1,18 @@
 """Constraint kinds as data: the source of the rows of each kind, and the set of its impulses.
 
 A kernel knows the kind of a constraint by its number. Code that isn't about one kind alone calls the functions below,
-so that solvers need no change for a new kind.
+so that solvers need no change for a new kind. C++ includes ``kinds.h``, which has the same numbers and functions.
 """
 
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import warp as wp
+
+from warp_kernels.cpu.native import WRITTEN
 
 
 class Bound(Enum):
@@ -17,7 +20,7 @@ class Bound(Enum):
 
     CONE = "the first at least zero, the others within a multiple of the first"
     ONE_SIDED = "at least zero"
-    INTERVAL = "within a bound on both sides, infinite for an equality"
+    INTERVAL = "within a bound on both sides"
     UNBOUNDED = "any"
     OF_CONTACT = "within multiples of the normal impulse of its contact"
     PYRAMID = "within the pyramid that it spans with the normal of its contact"
@@ -44,6 +47,10 @@ class Kind:
         turns: whether the rows of a contact or an anchor are angular velocities.
         own_compliance: whether its compliance is the whole diagonal term, without regularisation of the solver.
         varying_row: whether the rows of a joint or a tendon depend on the state or on parameters.
+        second: whether it is the second constraint of its item: the upper limit after the lower one, orientations after
+            points, rolling after spinning.
+        equality: whether the bound of its interval is infinite.
+        damps: whether a positive compliance, that of a damper, is the whole diagonal term.
     """
 
     family: Family
@@ -52,57 +59,46 @@ class Kind:
     turns: bool = False
     own_compliance: bool = False
     varying_row: bool = False
+    second: bool = False
+    equality: bool = False
+    damps: bool = False
 
 
 KINDS: list[Kind] = []
 
 
-def _add(
-    family: Family,
-    bound: Bound,
-    rows: int = 1,
-    turns: bool = False,
-    own_compliance: bool = False,
-    varying_row: bool = False,
-) -> int:
+def _add(family: Family, bound: Bound, **attributes: Any) -> int:
     """Return the number of a new kind, see :class:`Kind`."""
-    KINDS.append(Kind(family, bound, rows, turns, own_compliance, varying_row))
+    KINDS.append(Kind(family, bound, **attributes))
     return len(KINDS) - 1
 
 
 CONTACT = _add(Family.CONTACT, Bound.CONE, rows=3)
 LOWER_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED)
-UPPER_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED)
+UPPER_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED, second=True)
 # Swing, twist or whole rotation of a spherical joint.
 CONE_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED, varying_row=True)
 TENDON_LIMIT = _add(Family.TENDON, Bound.ONE_SIDED, varying_row=True)
 FRICTION_LOSS = _add(Family.JOINT, Bound.INTERVAL)
 # A servo or a motor with a force limit.
 ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_compliance=True)
-# Dry friction of a tendon, or its length coupled to another's; or damping, which alone has a compliance: all of R.
-TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True)
-COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True)
+# Dry friction of a tendon, or its length coupled to another's; or damping, which alone has a compliance.
+TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True, damps=True)
+COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True, equality=True)
 POINT = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3)
-ORIENTATION = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3, turns=True)
+ORIENTATION = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3, turns=True, second=True)
 # Spinning and rolling friction of a contact.
 TORSION = _add(Family.CONTACT, Bound.OF_CONTACT, rows=3, turns=True)
 # Under MuJoCo's pyramidal cones, the normal velocity of a contact with its spin, or with its rolling.
 SPIN = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
-ROLL = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
+ROLL = _add(Family.PYRAMID, Bound.PYRAMID, rows=3, second=True)
 # Instead of a kind in the key of an absent constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 
 
 def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
-    """Return a function of kernels, ``name(kind: int)``, which tells whether a condition holds for a kind.
-
-    It compares with the ends of the ranges of kinds for which the condition holds.
-    """
-    numbers = [number for number, kind in enumerate(KINDS) if holds(kind)]
-    ranges = [
-        (n, next(m for m in range(n, len(KINDS) + 1) if m not in numbers)) for n in numbers if n - 1 not in numbers
-    ]
-    source = f"def {name}(kind: int):\n    return {' or '.join(_is_in(*ends) for ends in ranges)}\n"
+    """Return a function of kernels, ``name(kind: int)``, which tells whether a condition holds for a kind."""
+    source = f"def {name}(kind: int):\n    return {_condition(holds)}\n"
     # Warp reads the source of functions from Python's cache of source lines.
     file = f"<{__name__}.{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -111,8 +107,22 @@ def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
     return wp.func(names[name])
 
 
+def numbers_of(family: Family) -> list[int]:
+    """Return the numbers of the kinds of a family."""
+    return [number for number, kind in enumerate(KINDS) if kind.family is family]
+
+
 def _is_limit(kind: Kind, family: Family) -> bool:
     return kind.family is family and kind.bound is Bound.ONE_SIDED
+
+
+def _condition(holds: Callable[[Kind], bool]) -> str:
+    """Return the condition for a kind, compared with the ends of the ranges of kinds for which it holds."""
+    numbers = [number for number, kind in enumerate(KINDS) if holds(kind)]
+    ranges = [
+        (n, next(m for m in range(n, len(KINDS) + 1) if m not in numbers)) for n in numbers if n - 1 not in numbers
+    ]
+    return " or ".join(_is_in(*ends) for ends in ranges)
 
 
 def _is_in(first: int, end: int) -> str:
@@ -145,6 +155,9 @@ is_in_cone = _kinds_where("is_in_cone", lambda kind: kind.bound in (Bound.CONE, 
 has_one_row = _kinds_where("has_one_row", lambda kind: kind.rows == 1)
 # The compliance is the whole diagonal term.
 has_own_compliance = _kinds_where("has_own_compliance", lambda kind: kind.own_compliance)
+is_equality = _kinds_where("is_equality", lambda kind: kind.equality)
+damps = _kinds_where("damps", lambda kind: kind.damps)
+is_second = _kinds_where("is_second", lambda kind: kind.second)
 # The item of a constraint is the slot of a contact.
 is_of_contact = _kinds_where("is_of_contact", lambda kind: kind.family in (Family.CONTACT, Family.PYRAMID))
 # Rows are a frame times the velocity between two links, which is angular where the kind turns.
@@ -156,7 +169,37 @@ is_of_anchor = _kinds_where("is_of_anchor", lambda kind: kind.family is Family.A
 is_of_joint = _kinds_where("is_of_joint", lambda kind: kind.family is Family.JOINT)
 is_of_tendon = _kinds_where("is_of_tendon", lambda kind: kind.family is Family.TENDON)
 is_of_pyramid = _kinds_where("is_of_pyramid", lambda kind: kind.family is Family.PYRAMID)
+# Both angular rows are about the normal of the contact.
+spins = _kinds_where("spins", lambda kind: kind.family is Family.PYRAMID and not kind.second)
 # Rows are those of kernels that run only for models with such constraints.
 has_own_kernels = _kinds_where("has_own_kernels", lambda kind: kind.family in (Family.TENDON, Family.PYRAMID))
 # Rows of a joint or a tendon depend on the state or on parameters.
 has_varying_row = _kinds_where("has_varying_row", lambda kind: kind.varying_row)
+
+
+@wp.func
+def pair_index(kind: int, item: int):
+    """Return the index of a constraint in arrays with two entries for each item, see ``second`` of :class:`Kind`."""
+    index = 2 * item
+    if is_second(kind):
+        index += 1
+    return index
+
+
+def _header(**functions: Callable[[Kind], bool]) -> str:
+    """Return C++ constants for the numbers of all kinds, and functions that tell whether a condition holds for one."""
+    names = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+    constants = [f"constexpr int {name} = {value};" for name, value in names.items()]
+    conditions = {
+        name: _condition(holds).replace(" or ", " || ").replace(" and ", " && ") for name, holds in functions.items()
+    }
+    bodies = [f"constexpr bool {name}(int kind) {{ return {text}; }}" for name, text in conditions.items()]
+    index = "constexpr int pair_index(int kind, int item) { return 2 * item + is_second(kind); }"
+    return "\n".join(["namespace backswing {", *constants, *bodies, index, "} // namespace backswing", ""])
+
+
+WRITTEN["kinds.h"] = _header(
+    is_geometric=lambda kind: kind.family in (Family.CONTACT, Family.ANCHOR),
+    is_angular=lambda kind: kind.turns,
+    is_second=lambda kind: kind.second,
+)

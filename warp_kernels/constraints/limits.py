@@ -12,7 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.kinds import LOWER_LIMIT
+from warp_kernels.constraints.kinds import is_second
 from warp_kernels.constraints.shared import compliance_functions, row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
@@ -40,10 +40,10 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
     def limit_gap(limits: Limits, kind: int, dof: int, value: scalar, world: int):
         """Return the distance of a joint at ``value`` from the onset of its limit, negative past it."""
         gap = value
-        if kind == LOWER_LIMIT:
-            gap -= common.value_of(limits.lower, world, dof)
-        else:
+        if is_second(kind):
             gap = common.value_of(limits.upper, world, dof) - value
+        else:
+            gap -= common.value_of(limits.lower, world, dof)
         return gap - common.value_of(limits.margin, world, dof)
 
     @wp.func
@@ -99,11 +99,11 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         gap = limit_gap(limits, kind, dof, value, world)
         gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, compliance_bar, bars, options_bar)
         common.add_at(bars.margin, world, dof, -gap_bar)
-        if kind == LOWER_LIMIT:
-            common.add_at(bars.lower, world, dof, -gap_bar)
-            return gap_bar
-        common.add_at(bars.upper, world, dof, gap_bar)
-        return -gap_bar
+        if is_second(kind):
+            common.add_at(bars.upper, world, dof, gap_bar)
+            return -gap_bar
+        common.add_at(bars.lower, world, dof, -gap_bar)
+        return gap_bar
 
     return SimpleNamespace(
         cutoff=cutoff,

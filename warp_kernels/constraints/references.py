@@ -11,13 +11,14 @@ import warp as wp
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
-    CONTACT,
     COUPLING,
     FRICTION_LOSS,
-    POINT,
-    TORSION,
-    UPPER_LIMIT,
+    follows_contact,
+    is_contact,
+    is_of_anchor,
+    is_of_contact_frame,
     is_of_tendon,
+    pair_index,
 )
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
@@ -37,14 +38,6 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         return is_of_tendon(kind) or (references.limit.shape[0] > 0 and kind != ACTUATOR)
 
     @wp.func
-    def limit_index(kind: int, dof: int):
-        """Return the index of the reference of a joint's limit."""
-        index = 2 * dof
-        if kind == UPPER_LIMIT:
-            index += 1
-        return index
-
-    @wp.func
     def reference(references: References, kind: int, item: int, world: int):
         """Return bias, R and share of the velocity before the step. Without a reference, rows use all of that
         velocity.
@@ -53,9 +46,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if is_of_tendon(kind):
             return references.tendon[item, world]
-        if kind == CONTACT or kind == TORSION:
+        if is_of_contact_frame(kind):
             own = references.contact[item, world]
-            if kind == TORSION:
+            if follows_contact(kind):
                 own[0] = scalar(0.0)
             return own
         if kind == FRICTION_LOSS:
@@ -64,9 +57,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return references.coupling[item, world]
         if kind == CONE_LIMIT:
             return references.cone[item, world]
-        if kind >= POINT:
-            return references.anchor[2 * item + kind - POINT, world]
-        return references.limit[limit_index(kind, item), world]
+        if is_of_anchor(kind):
+            return references.anchor[pair_index(kind, item), world]
+        return references.limit[pair_index(kind, item), world]
 
     @wp.func
     def add_reference_bar(references_bar: References, kind: int, item: int, world: int, bar: vec3):
@@ -75,9 +68,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return
         if is_of_tendon(kind):
             references_bar.tendon[item, world] += bar
-        elif kind == CONTACT:
+        elif is_contact(kind):
             references_bar.contact[item, world] += bar
-        elif kind == TORSION:
+        elif follows_contact(kind):
             references_bar.contact[item, world] += vec3(scalar(0.0), bar[1], bar[2])
         elif kind == FRICTION_LOSS:
             references_bar.loss[item, world] += bar
@@ -85,10 +78,10 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.coupling[item, world] += bar
         elif kind == CONE_LIMIT:
             references_bar.cone[item, world] += bar
-        elif kind >= POINT:
-            references_bar.anchor[2 * item + kind - POINT, world] += bar
+        elif is_of_anchor(kind):
+            references_bar.anchor[pair_index(kind, item), world] += bar
         else:
-            references_bar.limit[limit_index(kind, item), world] += bar
+            references_bar.limit[pair_index(kind, item), world] += bar
 
     return SimpleNamespace(
         is_referred=is_referred,

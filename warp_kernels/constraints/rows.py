@@ -7,15 +7,13 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.contacts import bounce_functions, contact_row_functions
-from warp_kernels.constraints.geometric import geometric_functions
+from warp_kernels.constraints.geometric import anchor_row_functions, geometric_functions
 from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
-    CONTACT,
-    POINT,
-    TORSION,
     has_own_kernels,
     is_angular,
     is_contact,
+    is_equality,
     is_geometric,
     is_of_anchor,
     is_of_joint,
@@ -41,7 +39,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
     """
     t = warp_types(scalar)
     common = row_functions(scalar)
-    contact_rows = contact_row_functions(scalar)
+    anchors, contact_rows = anchor_row_functions(scalar), contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
     geometric, products = geometric_functions(scalar), product_functions(scalar)
     joint_rows = joint_row_functions(scalar)
@@ -136,18 +134,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                     at = (2 * constraint + side) * paths.max_depth
                     depth = paths.dof_depth[tail]
                     if is_geometric(kind):
-                        frame = common.side_sign(side) * wp.identity(n=3, dtype=scalar)
-                        point = vec3()
-                        if kind == CONTACT or kind == TORSION:
-                            point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
-                            slot = contact_rows.frame_slot(kind, item, contacts)
-                            frame = contacts.frame[slot, world] * common.side_sign(side)
-                        elif kind == POINT:
-                            point = contact_rows.point_on_side(
-                                equalities.anchor_point, equalities.anchor_apart, side, item, world
-                            )
-                        elif equalities.anchor_frame.shape[0] > 0:
-                            frame = equalities.anchor_frame[2 * item + 1, world] * common.side_sign(side)
+                        point, frame = geometric.point_and_frame(kind, side, item, world, contacts, equalities)
                         lever = point + (
                             motions.origin[constraints.reference[constraint, world], world]
                             - motions.origin[trees.dof_tree[tail], world]
@@ -221,10 +208,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         )
                         rows.bias_change[constraint, world] = bias[0] - earlier[0]
             elif is_of_anchor(kind):
-                if is_angular(kind):
-                    others = equalities.anchor_turn[item, world]
-                else:
-                    others = equalities.anchor_bias[item, world]
+                others = anchors.bias(kind, item, world, equalities)
             elif is_of_joint(kind):
                 most = joint_rows.joint_bound(kind, item, world, options, friction_loss, actuator_row)
                 if not referred:
@@ -232,6 +216,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         kind, constraint, item, world, q, dof_q, options, limits, actuator_row, equalities, cones,
                         constraints,
                     )  # fmt: skip
+            if is_equality(kind):
+                most = scalar(wp.inf)
             others += vec3(bias[0], scalar(0.0), scalar(0.0))
             rows.rhs[constraint, world] += others
             if rows.size.shape[0] > 0:

@@ -13,7 +13,12 @@ import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION, is_of_contact
+from warp_kernels.constraints.kinds import (
+    follows_contact,
+    is_contact,
+    is_of_contact_frame,
+    spins,
+)
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
@@ -107,21 +112,21 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
     @wp.func
     def rates(kind: int, velocity: vec3):
         """Return what a surface velocity, see above, adds to the velocity of a constraint's rows."""
-        if kind == CONTACT:
+        if is_contact(kind):
             return vec3(zero, velocity[1], velocity[2])
-        if kind == TORSION:
+        if follows_contact(kind):
             return vec3(velocity[0], zero, zero)
-        if kind == SPIN:  # both of its last two rows are the spin
+        if spins(kind):  # both of its last two rows are the spin
             return vec3(zero, velocity[0], velocity[0])
         return vec3()
 
     @wp.func
     def rates_adjoint(kind: int, bar: vec3):
-        if kind == CONTACT:
+        if is_contact(kind):
             return vec3(zero, bar[1], bar[2])
-        if kind == TORSION:
+        if follows_contact(kind):
             return vec3(bar[0], zero, zero)
-        if kind == SPIN:
+        if spins(kind):
             return vec3(bar[1] + bar[2], zero, zero)
         return vec3()
 
@@ -132,7 +137,7 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
         """Return the share of the velocity before the step in the rows, see
         :mod:`warp_kernels.constraints.references`.
         """
-        if kind == SPIN:
+        if spins(kind):
             return resistance_reference[2 * item, world][2]
         return reference_rows.reference(references, kind, item, world)[2]
 
@@ -152,7 +157,7 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
-            if not is_of_contact(kind) or kind == ROLL:
+            if not (is_of_contact_frame(kind) or spins(kind)):
                 continue
             item = constraints.item[constraint, world]
             added = rates(kind, contact_surface_velocity[item, world])
@@ -181,7 +186,7 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if not is_of_contact(kind) or kind == ROLL:
+            if not (is_of_contact_frame(kind) or spins(kind)):
                 continue
             item = constraints.item[constraint, world]
             velocity = contact_surface_velocity[item, world]
@@ -189,7 +194,7 @@ def surface_row_kernels(scalar: Any) -> SimpleNamespace:
             share = share_of(kind, item, world, references, resistance_reference)
             contact_surface_velocity_bar[item, world] += rates_adjoint(kind, share * bar)
             share_bar = vec3(zero, zero, wp.dot(rates(kind, velocity), bar))
-            if kind == SPIN:
+            if spins(kind):
                 resistance_reference_bar[2 * item, world] += share_bar
             else:
                 reference_rows.add_reference_bar(references_bar, kind, item, world, share_bar)

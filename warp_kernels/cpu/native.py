@@ -13,6 +13,8 @@ calls ``backswing::newton::find_square<wp::float32, 8>(group, nv, residual, shar
 structs with the same fields: pass them instead of many arrays. With one lane the template has the scalar type alone.
 Such functions run on GPUs too; those of several lanes only on CPUs.
 
+``kinds.h`` isn't a file: :mod:`warp_kernels.constraints.kinds` writes it.
+
 The module of a kernel that calls such a function names the headers (``kernel_module(...,
 headers=("newton/system.h",))``). Their text, with that of the headers that they include, each once, precedes the source
 of the module. Warp hashes it with everything else, so that a changed header compiles exactly the modules that contain
@@ -29,6 +31,8 @@ from typing import Any
 import warp as wp
 
 FOLDER = Path(__file__).parent
+# Headers that Python writes, by name; their sources follow from tables.
+WRITTEN: dict[str, str] = {}
 # Headers of this folder. Those in angle brackets are Warp's, which precede the source of every module.
 _INCLUDE = re.compile(r'\s*#\s*include\s+(?:"(?P<own>[^"]+)"|<[^>]+>)')
 _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
@@ -60,7 +64,7 @@ def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
     name = path.relative_to(folder).as_posix()
     guard = "BACKSWING_HEADER_" + re.sub(r"\W", "_", name).upper()
     lines = [f'#ifndef {guard}\n#define {guard}\n#line 1 "backswing/{name}"\n']
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(_text_of(path, name).splitlines(), 1):
         include = _INCLUDE.match(line)
         if include and include["own"]:
             lines.append(_expanded((path.parent / include["own"]).resolve(), folder, seen))
@@ -68,6 +72,11 @@ def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
         else:
             lines.append("\n" if include or _ONCE.match(line) else f"{line}\n")
     return "".join([*lines, "#endif\n"])
+
+
+def _text_of(path: Path, name: str) -> str:
+    """Return the text of a header, which Python may have written."""
+    return WRITTEN[name] if name in WRITTEN else path.read_text(encoding="utf-8")
 
 
 def with_headers(

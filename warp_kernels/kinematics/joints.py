@@ -1,14 +1,13 @@
 """Joint types in kinematics and dynamics.
 
-A new joint type needs a branch in each of these functions, unless the no-op for a FIXED joint is right.
+A new joint type needs a branch in each of these functions, unless the no-op for a FIXED joint is right. Coordinates and
+velocities of the types:
 
-=========  ====================  ============================================================================== type
-coordinates           velocities =========  ====================
-============================================================================== FIXED      none                  none
-REVOLUTE   angle                 its rate, about the joint's axis, which moves with the link PRISMATIC  displacement
-its rate, along the joint's axis SPHERICAL  quaternion            angular velocity along the link's axes FREE
-position, quaternion  linear velocity of the link's origin, angular velocity, both along world axes =========
-====================  ==============================================================================
+- FIXED: no coordinates, no velocities.
+- REVOLUTE: angle; its rate, about the joint's axis, which moves with the link.
+- PRISMATIC: displacement; its rate, along the joint's axis.
+- SPHERICAL: quaternion; angular velocity along the link's axes.
+- FREE: position, quaternion; linear velocity of the link's origin and angular velocity, both along world axes.
 
 Only roots are FREE. Quaternions are normalised when they are read; a zero quaternion means no rotation. Properties of
 joint types for models, importers and exporters are in :mod:`sim.model.joint_types`.

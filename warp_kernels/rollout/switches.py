@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
+from warp_kernels.constraints.kinds import COUPLING, is_angular, is_of_anchor, pair_index
 from warp_kernels.rollout.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.rollout.checkpoint_rows import trajectory_row_functions
 from warp_kernels.rollout.records import SLOT
@@ -105,13 +105,13 @@ def switch_kernels(scalar: Any) -> SimpleNamespace:
             item = constraints.item[c, world]
             load = scalar(0.0)
             limit = scalar(0.0)
-            if kind == POINT or kind == ORIENTATION:
-                frame = wp.transpose(equalities.anchor_frame[2 * item + kind - POINT, world])
+            if is_of_anchor(kind):
+                frame = wp.transpose(equalities.anchor_frame[pair_index(kind, item), world])
                 load = wp.length(frame * impulse[c, world])
-                if kind == POINT:
-                    limit = anchor_break_force[wp.min(world, anchor_break_force.shape[0] - 1), item]
-                else:
+                if is_angular(kind):
                     limit = anchor_break_torque[wp.min(world, anchor_break_torque.shape[0] - 1), item]
+                else:
+                    limit = anchor_break_force[wp.min(world, anchor_break_force.shape[0] - 1), item]
             elif kind == COUPLING:
                 load = wp.abs(impulse[c, world][0])
                 limit = coupling_break_force[wp.min(world, coupling_break_force.shape[0] - 1), item]

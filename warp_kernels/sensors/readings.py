@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.contacts import contact_row_functions
-from warp_kernels.constraints.kinds import SPIN, follows_contact, is_contact, is_of_contact
+from warp_kernels.constraints.kinds import follows_contact, is_contact, is_of_contact, spins
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.kinematics.frames import frame_functions
 from warp_kernels.rollout.checkpoint import STEP, checkpoint_kernels
@@ -66,7 +66,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
             return vec3()
         if follows_contact(kind):
             return impulse
-        if kind == SPIN:
+        if spins(kind):
             return vec3(impulse[1] + impulse[2], zero, zero)
         return vec3(zero, impulse[1], impulse[2])
 
@@ -77,7 +77,7 @@ def reading_functions(scalar: Any) -> SimpleNamespace:
             return vec3()
         if follows_contact(kind):
             return bar
-        if kind == SPIN:
+        if spins(kind):
             return vec3(zero, bar[0], bar[0])
         return vec3(zero, bar[1], bar[2])
 

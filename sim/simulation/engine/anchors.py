@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim.simulation.stepping.pipeline import Step
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON, TENDON_LIMIT
+from warp_kernels.constraints.kinds import COUPLING, KINDS, Family, numbers_of
 from warp_kernels.solver.tendons.rows import TIED, UPPER
 
 
@@ -84,7 +84,7 @@ def _tendon_forces(step: Step) -> dict[str, dict[str, np.ndarray]]:
     assert step.tendons is not None
     rows, tendons = step.tendons.tendon_rows, step.model.tendons
     kind, tendon, coupling = (getattr(rows, name).numpy() for name in ("kind", "tendon", "coupling"))
-    world, _, item, impulse = _listed(step, TENDON_LIMIT, TENDON)
+    world, _, item, impulse = _listed(step, *numbers_of(Family.TENDON))
     named = item < len(kind)  # the rest are dampers
     world, item, impulse = world[named], item[named], impulse[named]
     along = np.where(kind[item] == UPPER, -1.0, 1.0) * impulse[:, 0]
@@ -107,7 +107,8 @@ def _anchor_forces(step: Step) -> np.ndarray:
     anchors = len(step.model.equalities.anchor_names)
     found = np.zeros((step.num_worlds, anchors, 2, 3))
     if anchors:
-        world, kind, anchor, impulse = _listed(step, POINT, ORIENTATION)
-        frames = step.errors.anchor_frame.numpy()[2 * anchor + kind - POINT, world].astype(np.float64)
-        found[world, anchor, kind - POINT] = np.einsum("nij,ni->nj", frames, impulse) / float(step.dt)
+        world, kind, anchor, impulse = _listed(step, *numbers_of(Family.ANCHOR))
+        second = np.array([KINDS[number].second for number in kind], dtype=int)
+        frames = step.errors.anchor_frame.numpy()[2 * anchor + second, world].astype(np.float64)
+        found[world, anchor, second] = np.einsum("nij,ni->nj", frames, impulse) / float(step.dt)
     return found.reshape(step.num_worlds, anchors, 6)

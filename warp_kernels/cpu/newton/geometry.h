@@ -73,7 +73,7 @@ BACKSWING_INLINE void rows_adjoint(int slot, int group, int nv, const TreeDofs& 
             if (constraint < 0) continue;
             const int which = *entry<const int>(constraints.kind, constraint, world);
             const int end = *entry<const int>(constraints.tail, 2 * constraint + side, world);
-            if (end < 0 || !is_of_velocities(which)) continue;
+            if (end < 0 || !is_geometric(which)) continue;
             kinds[n] = which;
             here.paths[n] = masks[end];
             here.all |= masks[end];
@@ -85,7 +85,7 @@ BACKSWING_INLINE void rows_adjoint(int slot, int group, int nv, const TreeDofs& 
             if (by_share)
                 left[n] =
                     1 - (which == CONTACT ? entry<const Number>(references.contact, at, world)
-                                          : entry<const Number>(references.anchor, 2 * at + which - POINT, world))[2];
+                                          : entry<const Number>(references.anchor, pair_index(which, at), world))[2];
             here.set(n, world, which, at, tree, other, geometry);
         }
         const wp::uint64 all = here.all;
@@ -145,13 +145,13 @@ BACKSWING_INLINE void rows_adjoint(int slot, int group, int nv, const TreeDofs& 
             const bool touches = kinds[n] == CONTACT;
             if (by_share)
                 (touches ? entry<Number>(references_bar.contact, at, world)
-                         : entry<Number>(references_bar.anchor, 2 * at + kinds[n] - POINT, world))[2] += share_bar[n];
-            if (touches || (kinds[n] == ORIENTATION && equalities.anchor_apart.shape[0] > 0)) {
+                         : entry<Number>(references_bar.anchor, pair_index(kinds[n], at), world))[2] += share_bar[n];
+            if (touches || (is_angular(kinds[n]) && equalities.anchor_apart.shape[0] > 0)) {
                 Number* own_frame_bar = touches ? entry<Number>(contacts_bar.frame, at, world)
                                                 : entry<Number>(equalities_bar.anchor_frame, 2 * at + 1, world);
                 for (int c = 0; c < 9; ++c) own_frame_bar[c] += here.sign * frame_bar[c][n];
             }
-            if (kinds[n] == ORIENTATION) continue;
+            if (is_angular(kinds[n])) continue;
             Number* point_bar = touches ? entry<Number>(contacts_bar.point, at, world)
                                         : entry<Number>(equalities_bar.anchor_point, at, world);
             Number* from_bar = entry<Number>(geometry_bar.origin, own_references[n], world);

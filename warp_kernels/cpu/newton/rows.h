@@ -57,7 +57,7 @@ BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const T
             ends[n] = end;
             here.paths[n] = masks[end];
             here.all |= masks[end];
-            if (!is_of_velocities(which)) {
+            if (!is_geometric(which)) {
                 any_joint = true;
                 continue;
             }
@@ -84,7 +84,7 @@ BACKSWING_INLINE void make_rows(int slot, int group, const Paths& paths, const T
             }
         if (any_joint)
             for (int n = 0; n < L; ++n) {
-                if (kinds[n] < 0 || is_of_velocities(kinds[n])) continue;
+                if (kinds[n] < 0 || is_geometric(kinds[n])) continue;
                 const int world = group * L + n, k = ends[n];
                 if (kinds[n] == CONE_LIMIT) {
                     const Number* rate = entry<const Number>(joints.cones.row, items[n], world);

@@ -7,8 +7,6 @@
 
 namespace backswing::newton {
 
-BACKSWING_INLINE bool is_of_velocities(int kind) { return kind == CONTACT || kind == POINT || kind == ORIENTATION; }
-
 // A world without the side has an empty path and a frame of zeros. `linear` and `angular` are one if the rows of a
 // world are made of the velocity of a point, or of an orientation.
 template <typename Number, int L>
@@ -36,7 +34,7 @@ struct Side {
     BACKSWING_MEMBER void set(int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
         const auto& contacts = geometry.contacts;
         const auto& equalities = geometry.equalities;
-        if (kind == ORIENTATION) {
+        if (is_angular(kind)) {
             any_angular = true;
             angular[n] = 1;
         } else {
@@ -56,7 +54,7 @@ struct Side {
         }
         const Number* own_frame = kind == CONTACT
                                       ? entry<const Number>(contacts.frame, at, world)
-                                      : entry<const Number>(equalities.anchor_frame, 2 * at + kind - POINT, world);
+                                      : entry<const Number>(equalities.anchor_frame, pair_index(kind, at), world);
         for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
     }
 };

@@ -26,7 +26,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, is_of_tendon
 from warp_kernels.kinematics.propagation import Links
 from warp_kernels.solver.midpoint.coupled_system import coupled_system_functions, coupled_system_headers
 from warp_kernels.solver.structs import Constrained, Paths, TreeDofs, solver_structs
@@ -305,7 +305,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             first = loops.block_start[block]
             last = loops.block_start[block + 1]
             softness = loop_compliance[first, group]
-            if loops.kind[block] != TENDON:
+            if not is_of_tendon(loops.kind[block]):
                 softness = a.real(negligible)
                 for at in range(loops.row_start[first], loops.row_start[last]):
                     entry = loop_row[at, group]
@@ -398,7 +398,7 @@ def loop_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for row in range(first, last):
                 softness_bar -= a.mul(loop_force[row, group], loop_impulse[row, group])
             squares_bar = softness_bar
-            if loops.kind[block] == TENDON:
+            if is_of_tendon(loops.kind[block]):
                 loop_compliance_bar[first, group] = softness_bar
                 squares_bar = a.real(zero)
             for row in range(first, last):

@@ -13,7 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.kinds import SPIN, follows_contact, is_contact, is_in_cone, is_in_interval, is_of_contact
+from warp_kernels.constraints.kinds import follows_contact, is_contact, is_in_cone, is_in_interval, is_of_contact, spins
 from warp_kernels.constraints.listing import tree_of
 from warp_kernels.solver.mujoco.ellipsoid import ellipsoid_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
@@ -413,7 +413,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
                     cost = more
                 elif wp.static(f.pyramidal):
                     most = friction.bound[i, world] * f.pair_pushes(i, world, friction)
-                    if kind == SPIN:
+                    if spins(kind):
                         # Both rows are one.
                         after, more = f.within(value[1], own[1, 1], old[1] + old[2], most[0] + most[1])
                         old[1] = half * after

@@ -11,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.kinds import SPIN, is_in_interval
+from warp_kernels.constraints.kinds import is_in_interval, spins
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.noslip import Islands, noslip_functions, noslip_structs
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
@@ -103,7 +103,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         g = bars.start[i, world]
         sums = f.pair_pushes(i, world, friction)
         coefficient = friction.bound[i, world]
-        if kind == SPIN:
+        if spins(kind):
             most = coefficient * (sums[0] + sums[1])
             v_bar, a_bar, most_bar = within_adjoint(value[1], own[1, 1], old[1] + old[2], most, half * (g[1] + g[2]))
             bars.start[i, world] = vec3(g[0] + own[1, 0] * v_bar, zero, zero)

@@ -12,7 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import CONTACT, is_contact
+from warp_kernels.constraints.kinds import is_contact
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
@@ -90,7 +90,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
                 compliance_bar = share_bar * share * problem.row_stiffness[i, world][0]
                 epsilon = common.value_of(regularisation, world, 0)
                 mobility = one / (problem.row_stiffness[i, world][0] * epsilon)
-                mean = epsilon * compliance_bar / laws.row_count(CONTACT)
+                mean = epsilon * compliance_bar / laws.row_count(constraints.kind[i, world])
                 if immovable.is_least(mobility, i, world, problem.least_inverse_mass, constraints):
                     mean = zero
                 block_bar[i, world] += wp.diag(vec3(mean - compliance_bar * share, mean, mean))

@@ -30,7 +30,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.kinds import TENDON, has_own_compliance, is_unbounded
+from warp_kernels.constraints.kinds import damps, has_own_compliance, is_unbounded
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
@@ -112,7 +112,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 first = shares[0] * (least - first * (hard - least))
                 if hard <= zero:
                     first = zero
-            elif not has_own_compliance(kind) and not (kind == TENDON and first > zero):
+            elif not has_own_compliance(kind) and not (damps(kind) and first > zero):
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

@@ -19,8 +19,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.geometric import geometric_functions
 from warp_kernels.constraints.immovable import immovable_functions
+from warp_kernels.constraints.kinds import pair_index
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
@@ -35,7 +35,6 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    geometric = geometric_functions(scalar)
     products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
     Equalities, Rows = solver_structs(scalar).Equalities, solver_structs(scalar).Rows
     zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR[scalar])
@@ -104,7 +103,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         if immovable.bounded(total / scalar(3.0), least) <= zero:
             return zero
         frame = whitener(own, least)
-        at_anchor = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
+        at_anchor = pair_index(constraints.kind[constraint, world], constraints.item[constraint, world])
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
@@ -138,7 +137,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
 
         Add the adjoint of the error, in addition to that of the bias that it is part of.
         """
-        at = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
+        at = pair_index(constraints.kind[constraint, world], constraints.item[constraint, world])
         bias = equalities.anchor_error[at, world]
         if stiffness[0] == zero:
             return mat33()

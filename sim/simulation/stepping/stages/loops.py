@@ -9,13 +9,10 @@ from sim.model.model import Model
 from sim.simulation.stepping.stages.forces.transmission import moved_links
 from sim.simulation.stepping.tendon_layout import dofs_above
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT, TENDON
+from warp_kernels.constraints.kinds import COUPLING, KINDS, ORIENTATION, POINT, TENDON
 from warp_kernels.rollout.switches import switch_kernels
 from warp_kernels.solver.midpoint.loops import Loops, loop_kernels, loop_row_kernels
 from warp_kernels.solver.midpoint.rate_damping import damper_row_kernels
-
-# Kinds of block with one row.
-ONE_ROW = (COUPLING, TENDON)
 
 
 class LoopStage(Stage):
@@ -41,7 +38,7 @@ class LoopStage(Stage):
             Loops,
             tree=step.integers(np.flatnonzero(looped_trees)),
             **{name: step.integers(column) for name, column in zip(("kind", "item", "input"), blocks.T, strict=True)},
-            block_start=step.integers(np.cumsum([0, *np.where(np.isin(blocks[:, 0], ONE_ROW), 1, 3)])),
+            block_start=step.integers(np.cumsum([0, *(KINDS[kind].rows for kind in blocks[:, 0])])),
             row_start=step.integers(starts),
             **{name: step.integers(column) for name, column in zip(("dof", "side"), entries.T, strict=True)},
         )
