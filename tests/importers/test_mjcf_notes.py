@@ -34,6 +34,7 @@ def flag(text):
 
 
 TENDON = '<tendon><fixed name="t"><joint joint="h" coef="2"/><joint joint="k" coef="1"/></fixed></tendon>'
+PULLED = TENDON.replace('name="t"', 'name="t" actuatorfrcrange="-2 3"')
 LIMITED = {"joint": 'actuatorfrcrange="-1 5"'}
 OF_SUMS = (
     "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
@@ -56,6 +57,11 @@ NOTES = {
         "sensors of actuators read forces within the actuatorfrcrange of their joints ('r' (line 6))",
     ),
     "a tendon's motor": (LIMITED | {"after": f'{TENDON}<actuator><motor tendon="t"/></actuator>'}, OF_SUMS),
+    "two motors of a limited tendon": (
+        {"after": f'{PULLED}<actuator><motor name="x" tendon="t"/><motor name="y" tendon="t"/></actuator>'},
+        "ignored: force limits of tendons on the sum of several actuators ('t' (line 6)); each single actuator of such "
+        "a tendon is clamped to them",
+    ),
     "a site's motor": (LIMITED | {"after": '<actuator><motor site="t" gear="0 0 1 0 0 0"/></actuator>'}, OF_SUMS),
     "adhesion": (LIMITED | {"after": '<actuator><adhesion body="b" ctrlrange="0 1"/></actuator>'}, OF_SUMS),
     "diagexact and speculative": (
@@ -122,6 +128,14 @@ ALIKE = {
     "a limited joint with one motor": (
         {"joint": 'actuatorfrcrange="-2 5"', "after": '<actuator><motor joint="h" gear="-2"/></actuator>'}, [-4.0],
     ),
+    **{
+        f"a limited tendon with one {kind} {law}, {control}": (
+            {"after": f'{PULLED}<actuator><{kind} tendon="t" gear="-3" {law}/></actuator>'}, [control],
+        )
+        for kind, law in (("motor", ""), ("motor", 'forcerange="-1 9"'), ("position", 'kp="50" kv="0.01"'),
+                          ("general", 'gainprm="-4"'), ("motor", 'forcerange="4 9"'))
+        for control in (-4.0, 1.0, 7.0)
+    },
     "a site's motor elsewhere": (
         {
             "joint": 'actuatorfrcrange="-2 5"',

@@ -131,8 +131,6 @@ def _forces(file: MJCFFile) -> list[str]:
     found = (
         ("that springs of tendons yield", "tendon", np.flatnonzero(_rows(file.array("tendon_springyield", []))),
          "they pull on"),
-        ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
-         "give each actuator its own"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
         ("that springs yield", "joint", np.flatnonzero(_rows(file.array("jnt_springyield", []))), "they push on"),
         ("force limits of joints for gravity compensation", "joint",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def mujoco_actuators(
                 found.append((_actuator(scene, prim, joint, driven), driven, prim.GetPath()))
             except NoForceLawError as reason:
                 scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
+    _note_sums(scene, (scene.targets(scene.prim(path), "mjc:target")[0] for _, to, path in found if "tendon" in to))
     return found
 
 
@@ -116,6 +118,8 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping
     bounds = np.sort(np.array(forces) * force / factor)
     if joint is not None:
         bounds = np.clip(bounds, *np.sort(np.array(_sum_range(scene, joint)) * force / (gear * factor)))
+    elif "tendon" in driven:  # MuJoCo clamps the force on a tendon first, without the gear
+        bounds = np.clip(np.sort(np.array(_tendon_range(scene, prim)) * force / factor), *bounds)
     limited = np.isfinite(bounds)
     if limited.any() != limited.all():
         raise NoForceLawError("whose range of forces has only one bound")
@@ -147,6 +151,22 @@ def _sum_range(scene: Scene, joint: Joint) -> tuple[float, float]:
     if not scene.has_schema(prim, "MjcJointAPI"):
         return EVERYTHING
     return scene.mujoco_range(prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited") or EVERYTHING
+
+
+def _tendon_range(scene: Scene, actuator: Usd.Prim) -> tuple[float, float]:
+    """Return the range of the sum of all forces of actuators on the tendon of an actuator."""
+    tendon = scene.prim(scene.targets(actuator, "mjc:target")[0])
+    return scene.mujoco_range(tendon, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited") or EVERYTHING
+
+
+def _note_sums(scene: Scene, paths: Iterable[Sdf.Path]) -> None:
+    """Note the tendons with a range for the sum of several actuators; ``paths`` has the target of each actuator."""
+    for path, count in Counter(paths).items():
+        tendon = scene.prim(path)
+        if count > 1 and scene.mujoco_range(tendon, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited"):
+            scene.notes.append(
+                f"tendon '{path}': its mjc:actuatorfrcrange limits each of its {count} actuators here, not their sum"
+            )
 
 
 def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:
