@@ -5,6 +5,7 @@
 #   PIP_FLAGS  more options for pip install
 #   UV_FLAGS   more options for uv pip install in `make lowest`, such as --torch-backend=cpu
 #   ARGS       more options for the command that the target runs, such as ARGS="--seed 3"
+#   LEVELS     for which x86-64 processors `make dist` compiles kernels, such as "x86-64-v3 x86-64-v4" (default: for this one)
 #   WORKERS    how many processes run tests in `make test` (default: 2, each takes up to 2 GB)
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -12,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 VENV ?= .venv
 PIP_FLAGS ?=
 ARGS ?=
+LEVELS ?=
 WORKERS ?= 2
 BIN := $(VENV)/bin
 BUILD := out/build-env
@@ -42,7 +44,7 @@ help:
 	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
 	@echo "make lowest  part of the tests with the oldest versions of all packages that pyproject.toml allows; needs a network"
 	@echo "make links  links of the site to other hosts; needs a network"
-	@echo "make package  wheel and sdist under out/dist, tried in a bare environment, with a bill of materials"
+	@echo "make package  wheels and sdist under out/dist, with compiled kernels, tried in a bare environment; a bill of materials"
 	@echo "make release-check  all that a release does but to publish it, from the last commit, under out/release"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
@@ -107,10 +109,11 @@ docs: $(VENV)/.installed-docs kernels
 links: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b linkcheck -q -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/links
 
-# Only packages whose hashes are known take part in building.
+# Only packages whose hashes are known take part in building. Kernels that are in Warp's cache aren't compiled again.
 dist: $(BUILD)/.installed
 	rm -rf out/dist
 	$(BUILD)/bin/python -m build --no-isolation --quiet --outdir out/dist .
+	$(BUILD)/bin/python docs/compiled_wheel.py out/dist $(LEVELS)
 
 package: dist
 	$(MAKE) try-package

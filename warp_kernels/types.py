@@ -12,6 +12,7 @@ import warp as wp
 
 from warp_kernels.cpu.array_access import access_functions
 from warp_kernels.cpu.native import header_source, with_headers
+from warp_kernels.cpu.processor import target_flags
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0
@@ -59,10 +60,7 @@ CURRENT = 6
 # Warp's own flags, without the limit on the depth to which the compiler searches for scalars that form a vector: with
 # it kernels for several worlds take twice as long, to compile as well. Loops whose length isn't known aren't unrolled:
 # most are short, and lane groups solve 8 to 14 % faster without.
-CPU_FLAGS = (
-    "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
-    " -mllvm=-unroll-runtime=false"
-)
+CPU_FLAGS = "-mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000 -mllvm=-unroll-runtime=false"
 # Contraction fuses a product and its sum into one instruction, which makes most kernels 1.1x faster. With "fast" the
 # compiler chooses the products lane by lane. For eight floats some processors' compilers choose others in the last lane
 # than in the first seven, so that a world's result would depend on its lane (poses by one unit in the last place). So
@@ -169,5 +167,6 @@ def kernel_module(
         {"default_grid_stride": False, "extra_build_options": with_headers(preamble, headers)}, module
     )
     contraction = LANE_CONTRACTION[scalar] if lanes > 1 else CONTRACTION
-    wp.set_module_options({"cpu_compiler_flags": f"{CPU_FLAGS} -ffp-contract={contraction}"}, module)
+    flags = f"{target_flags()} {CPU_FLAGS} -ffp-contract={contraction}"
+    wp.set_module_options({"cpu_compiler_flags": flags}, module)
     return module

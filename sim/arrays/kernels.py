@@ -14,7 +14,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
@@ -24,6 +23,7 @@ from typing import Any
 import warp as wp
 from tqdm import tqdm
 
+from sim.arrays import shipped
 from sim.arrays.critical_sections import interruptible
 from sim.arrays.headers import Headers, require_space_on_disk
 from sim.cores import usable_cores
@@ -34,7 +34,6 @@ NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 # Threads of a block on CUDA. A thread that works on one world needs many registers: more of the smaller blocks fit on a
 # multiprocessor at a time, and few worlds are spread over all multiprocessors.
 BLOCK_THREADS = 64
-CHECKSUM = ".crc32"
 CACHE_HINT = "set WARP_CACHE_PATH to a writable folder with free space"
 
 
@@ -80,6 +79,7 @@ class CachedModule:
 
     def __init__(self, module: wp.Module, device: wp.Device):
         block = block_threads(device)
+        self._module, self._block = module, block
         self.folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block)
         named = getattr(module, "_get_compile_output_name", None)  # Warp has no public name for either
         described = getattr(module, "_get_meta_name", None)
@@ -103,6 +103,14 @@ class CachedModule:
         except (OSError, ValueError):
             return True
 
+    @property
+    def compiled(self) -> shipped.Compiled | None:
+        """Return what it is called among compiled kernels for a CPU; None with a Warp that has other names."""
+        if self._meta is None or len(self._patterns) != 1:
+            return None
+        digest = self._module.get_module_hash(self._block).hex()
+        return shipped.Compiled(digest, self.folder, self._patterns[0], self._meta)
+
     def seal(self) -> None:
         """Store a checksum of the files, unless it exists or the folder isn't writable."""
         if self._meta is None or self._checksum_file in _intact:
@@ -117,14 +125,12 @@ class CachedModule:
 
     @property
     def _checksum_file(self) -> Path:
-        return self.folder / (self._patterns[0] + CHECKSUM)
+        return self.folder / (self._patterns[0] + shipped.CHECKSUM)
 
     def _checksum(self) -> int:
         """Return the checksum of the binary and its description."""
         assert self._meta is not None
-        return zlib.crc32(
-            (self.folder / self._meta).read_bytes(), zlib.crc32((self.folder / self._patterns[0]).read_bytes())
-        )
+        return shipped.checksum((self.folder / self._patterns[0]).read_bytes(), (self.folder / self._meta).read_bytes())
 
 
 def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
@@ -139,7 +145,7 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
         _discard([files for files in cached.values() if files.damaged])
         ahead = _compiled_ahead(os.getpid())
         waiting = [ahead[m.name] for m in modules if m.name in ahead and not ahead[m.name].done()]
-        missing = [m for m in modules if m.name not in ahead and not cached[m].exists]
+        missing = _missing({m: files for m, files in cached.items() if m.name not in ahead}, device)
         if waiting or missing:
             _compile(missing, device, waiting)
         failed = [m for m in modules if m.name in ahead and not cached[m].exists]
@@ -166,12 +172,21 @@ def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """
     ahead = _compiled_ahead(os.getpid())
     modules = {kernel.module.name: kernel.module for kernel in kernels if device.is_cpu}
-    missing = [m for m in modules.values() if m.name not in ahead and not CachedModule(m, device).exists]
+    missing = _missing({m: CachedModule(m, device) for m in modules.values() if m.name not in ahead}, device)
     if missing:
         with contextlib.suppress(OSError):
             pool, headers = _compilers(os.getpid())
             asked = headers.ask()
             ahead.update({m.name: pool.submit(_compile_silently, m, device, headers, asked) for m in missing})
+
+
+def _missing(modules: dict[wp.Module, CachedModule], device: wp.Device) -> list[wp.Module]:
+    """Return the modules that are neither cached nor shipped; those that are shipped are cached then."""
+    missing = [module for module, files in modules.items() if not files.exists]
+    if device.is_cpu:
+        shipped.unpack(compiled for module in missing if (compiled := modules[module].compiled) is not None)
+        missing = [module for module in missing if not modules[module].exists]
+    return missing
 
 
 def _discard(damaged: list[CachedModule]) -> None:

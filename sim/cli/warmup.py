@@ -33,7 +33,8 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("--gradients requires FILE; without a file all kernels are compiled")
     else:
         device = find_device(given.device)
-        modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
+        lanes = (1, LANES) if device.is_cpu else (1,)
+        modules = all_modules(DTYPES[given.dtype], lanes, looping=device.is_cpu)
         load_modules(modules, device)
     print(f"ready after {time.perf_counter() - began:.1f} s; the kernel cache is {wp.config.kernel_cache_dir}")
     return 0

@@ -2,7 +2,8 @@
 
     python -m tests.docs.bare_environment out/dist
 
-The sdist is tried as well, since `python -m build` makes the wheel of it. PIP_FLAGS goes to pip, as in the Makefile.
+The sdist is tried as well, since `python -m build` makes the wheel of it. Of two wheels the one with compiled kernels
+is tried, see ``docs/compiled_wheel.py``: with it nothing may be compiled. PIP_FLAGS goes to pip, as in the Makefile.
 Beside the packages it writes what a release has of its dependencies: their bill of materials, and a file of their
 versions and hashes for `pip install --require-hashes -r`. Needs cyclonedx-bom and uv.
 """
@@ -12,10 +13,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# End of the name of a wheel without compiled kernels.
+PURE = "-none-any.whl"
 PROGRAM = """
 import backswing.torch
 import numpy as np
@@ -60,17 +64,18 @@ print("backswing", sim.__version__, "in", sim.__file__)
 """
 
 
-def readme_program() -> str:
-    """Return the programs of README as one, since the second goes on where the first ends."""
+def readme_programs() -> tuple[str, str]:
+    """Return the first program of README, and the first two as one, since the second goes on where the first ends."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    return "\n".join([*blocks[:2], "assert tau.grad.abs().max() > 0.0 and friction.grad.abs().max() > 0.0"])
+    check = "assert tau.grad.abs().max() > 0.0 and friction.grad.abs().max() > 0.0"
+    return blocks[0], "\n".join([*blocks[:2], check])
 
 
 def try_wheel(wheel: Path) -> None:
     """Install a wheel with the pinned versions into a new environment, and run programs and the command.
 
     Raises:
-        CalledProcessError: if any of them fails.
+        CalledProcessError, SystemExit: as :func:`run_programs`.
     """
     version = wheel.name.split("-")[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -82,13 +87,40 @@ def try_wheel(wheel: Path) -> None:
         write_materials(python, wheel.with_name(f"backswing-{version}.cdx.json"))
         write_requirements(wheel.with_name(f"requirements-{version}.txt"))
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        run_programs(python, Path(folder), environment, compiled=not wheel.name.endswith(PURE))
         for command in (
-            [python, "-c", readme_program()],
-            [python, "-c", PROGRAM],
             [python, "-c", f"import sim; assert sim.__version__ == {version!r}, sim.__version__"],
             [python.with_name("backswing"), "info", ROOT / "scenes/robots/arm.urdf"],
         ):
             subprocess.run(command, check=True, cwd=folder, env=environment, stdout=sys.stdout)
+
+
+def run_programs(python: Path, folder: Path, environment: dict[str, str], compiled: bool) -> None:
+    """Run the programs, and print their times.
+
+    Args:
+        python: interpreter of the environment.
+        folder: the working folder.
+        environment: variables of the environment.
+        compiled: whether the wheel has compiled kernels. The first program then begins with an empty kernel cache, and
+            nothing may be compiled.
+
+    Raises:
+        CalledProcessError: if one of them fails.
+        SystemExit: if kernels are compiled that the wheel should have.
+    """
+    if compiled:
+        environment = environment | {"WARP_CACHE_PATH": str(folder / "kernels")}
+    first, both = readme_programs()
+    for name, program in {"README's ten lines": first, "README's first two programs": both, "others": PROGRAM}.items():
+        began = time.perf_counter()
+        command = [python, "-c", program]
+        done = subprocess.run(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        print(done.stderr, end="", file=sys.stderr, flush=True)
+        done.check_returncode()
+        if compiled and "compiling" in done.stderr:
+            raise SystemExit(f"{name}: kernels were compiled that the wheel should have")
+        print(f"{name}: {time.perf_counter() - began:.1f} s", flush=True)
 
 
 def write_materials(python: Path, out: Path) -> None:
@@ -117,8 +149,9 @@ def write_requirements(out: Path) -> None:
 def main() -> None:
     folder = Path(sys.argv[1])
     wheels, sources = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
-    if len(wheels) != 1 or len(sources) != 1:
-        raise SystemExit(f"{folder} must hold one wheel and one sdist; it holds {[*wheels, *sources]}")
+    wheels.sort(key=lambda wheel: wheel.name.endswith(PURE))
+    if len(wheels) not in (1, 2) or len(sources) != 1:
+        raise SystemExit(f"{folder} must hold one sdist and one wheel or two; it holds {[*wheels, *sources]}")
     try_wheel(wheels[0].resolve())
     for file in sorted(folder.iterdir()):
         print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)

@@ -26,7 +26,7 @@ def prepare(name: str) -> None:
     """
     for module in (f"examples.{name}", "matplotlib.pyplot", "pxr.UsdGeom"):
         importlib.import_module(module)
-    for kernels in all_modules(wp.float32, (1, 8)):
+    for kernels in all_modules(wp.float32, (1, 8), looping=True):
         kernels.get_module_hash()
 
 
