@@ -27,7 +27,7 @@ which SHAC would need. G1 walks [with a clock and legs that fold](../locomotion.
 SHAC its learning rates fall to a tenth.
 
 Columns have the smallest and the largest number of the seeds. Trainings that don't get below 0.1 m/s aren't in the
-seconds to that error.
+seconds to that error. The command below trains missing seeds and keeps what there is.
 """
 LOADS = """\
 The load is the average number of running programs before and after a training, on two cores. Trainings without this
