@@ -1,7 +1,8 @@
 """Models written as USD in Newton's solver ``SolverMuJoCo``, which needs the package ``mujoco-warp``: masses, motion.
 
 ``python -m tests.exporters.newton_mujoco`` prints the differences of the models of ``test_newton_motion.py``, after
-0.2 s and extrapolated to a time step of zero. The package isn't among those of the tests; it is looked for in
+0.2 s and extrapolated to a time step of zero; with the names of robot files, those of these, without contacts, from
+joint positions in the middle of their limits and random velocities. The package isn't among those of the tests; it is looked for in
 ``--packages`` too, a folder that ``pip install --no-deps --target FOLDER mujoco-warp`` makes.
 """
 
@@ -22,6 +23,25 @@ from tests.errors import quietly
 from tests.exporters.test_newton_motion import CASES, DURATION, links_of, poses_here, same_sign, written
 
 STEPS = 5e-4, 2.5e-4
+
+
+def moving(model: sim.Model) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
+    """Return a model with coordinates in the middle of its limits, and a random velocity of each joint."""
+    rng, q, rates = np.random.default_rng(0), model.q0.copy(), {}
+    lower, upper = (model.parameters[name] for name in ("lower_limit", "upper_limit"))
+    for name in model.joint_names:
+        part, dofs = model.q_slice(name), model.qd_slice(name)
+        if dofs.stop - dofs.start != 1:
+            continue
+        bounds = lower[dofs.start], upper[dofs.start]
+        q[part] = np.mean(bounds) if np.isfinite(bounds).all() else 0.2
+        rates[name] = (rng.uniform(-0.5, 0.5) * min(1.0, np.ptp(bounds)),)
+    return model, q, rates
+
+
+def of_file(path: Path) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
+    """Return the moving model of a robot file, without collisions."""
+    return moving(quietly(sim.load, path, dtype="float64", collision=False))
 
 
 def read_for_mujoco(path: Path) -> Any:
@@ -51,11 +71,15 @@ def poses_by_mujoco(model: sim.Model, peer: Any, qd: dict[str, Any], dt: float) 
     return state.body_q.numpy()[order].astype(float), engine.mj_model
 
 
-def differences(name: str, folder: Path) -> tuple[float, float]:
-    """Return the relative difference of the masses and the largest difference of the final poses of a case."""
+def of_case(name: str, folder: Path) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
+    """Return the model of a case with its coordinates and velocities; ``folder`` may have its file."""
     case = CASES[name]
-    wants_folder = "tmp_path" in inspect.signature(case).parameters
-    model, q, qd = case(folder) if wants_folder else case()
+    return case(folder) if "tmp_path" in inspect.signature(case).parameters else case()
+
+
+def differences(case: tuple[sim.Model, np.ndarray, dict[str, Any]], folder: Path) -> tuple[float, float]:
+    """Return the relative difference of the masses and the largest difference of the final poses of a case."""
+    model, q, qd = case
     peer, ends = read_for_mujoco(written(folder, model, q)), []
     kept = np.flatnonzero(model.parameters["mass"])
     start = sim.forward_kinematics(model, q[None]).numpy()[0, kept]
@@ -71,13 +95,15 @@ def main() -> None:
     """Print the differences of each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", help="a folder with the package mujoco_warp")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="robot files in place of the cases")
     arguments = parser.parse_args()
     if arguments.packages:
         sys.path.append(arguments.packages)
     warnings.simplefilter("ignore")
-    for name in CASES:
+    for name in arguments.files or CASES:
         with tempfile.TemporaryDirectory() as folder:
-            masses, poses = differences(name, Path(folder))
+            case = of_file(name) if isinstance(name, Path) else of_case(name, Path(folder))
+            masses, poses = differences(case, Path(folder))
         print(f"{name}: masses {masses:.1e}, poses {poses:.1e}", flush=True)
 
 
