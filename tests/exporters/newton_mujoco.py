@@ -2,8 +2,8 @@
 
 ``python -m tests.exporters.newton_mujoco`` prints the differences of the models of ``test_newton_motion.py``, after
 0.2 s and extrapolated to a time step of zero; with the names of robot files, those of these, without contacts, from
-joint positions in the middle of their limits and random velocities. The package isn't among those of the tests; it is looked for in
-``--packages`` too, a folder that ``pip install --no-deps --target FOLDER mujoco-warp`` makes.
+joint positions in the middle of their limits and random velocities. The package isn't among those of the tests; it
+is looked for in ``--packages`` too, a folder that ``pip install --no-deps --target FOLDER mujoco-warp`` makes.
 """
 
 import argparse
