@@ -111,7 +111,7 @@ def fit_camera(
             up, with the orientation of the picture just before that.
         fov: vertical field of view [degrees].
         aspect: width / height of the picture.
-        margin: factor of the margin around the motion; 1 is none.
+        margin: width of the picture in widths of the motion; 1 leaves no margin.
         static: whether static geometry must be visible, too; False for a robot on wide terrain.
 
     Raises:
@@ -181,7 +181,7 @@ def fit_worlds_camera(
         offsets: displayed position of the origin of each world [num_worlds, 3].
         markers: markers that must be visible, too.
         aspect: width / height of the picture.
-        margin: factor of the margin around the motion; 1 is none.
+        margin: width of the picture in widths of the motion; 1 leaves no margin.
     """
     shifted = poses.copy()
     shifted[..., :3] += offsets[:, None]

@@ -19,8 +19,7 @@ class TextureFiles:
 
     Args:
         target: the file.
-        folder: name of a folder beside it. Default: after that of the file, ``ant_usda_textures``
-            for ant.usda.
+        folder: name of their folder, beside the file. Default: made from the file's name, as ant_usda_textures is.
     """
 
     def __init__(self, target: Path, folder: str = ""):

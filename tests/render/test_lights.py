@@ -84,7 +84,7 @@ def test_light_of_a_plate(orientation):
 
 
 def test_shadows():
-    """A block casts a shadow of the lamp beside it, unless the lamp has no shadows; what is behind it casts none."""
+    """A block before a lamp casts a shadow, unless the lamp's shadows are off; one behind the lamp casts none."""
     lamp, point = sim.Light("point", (4.0, 4.0, 4.0), specular=0.0), (32, 46)
     at = (-1.0, 0.0, 1.0)
     middle = 0.6 * np.array(at) + 0.4 * seen(*point)  # between both

@@ -25,8 +25,6 @@ struct Path {
     BACKSWING_MEMBER Path(const Paths& paths, int tail)
         : tail(tail), depth(paths.dof_depth.data[tail]), above(paths.ancestor.data + paths.dof_row_start.data[tail]) {}
     BACKSWING_MEMBER int operator[](int d) const { return d < depth ? above[d] : tail; }
-    // Return whether it begins with the six degrees of freedom of a floating base, or with as many contiguous ones.
-    BACKSWING_MEMBER bool has_base() const { return depth >= 5 && (*this)[5] - above[0] == 5; }
 };
 
 } // namespace backswing

@@ -12,7 +12,7 @@ template <typename Each>
 BACKSWING_INLINE void along(const Path& path, const Each& each) {
     int d = 0;
 #ifndef __CUDA_ARCH__
-    if (path.has_base()) {
+    if (path.depth >= 5 && path[5] - path.above[0] == 5) {
         const int first = path.above[0];
         for (; d < 6; ++d) each(first + d, d);
     }

@@ -90,47 +90,6 @@ BACKSWING_INLINE void clear_row(const Array<Number>& entries, int begin, int cou
     for (int k = 0; k < count; ++k) own[k] = 0;
 }
 
-// Subtract the entries that two floating bases share: the first six of the paths of two sides, whose rows begin at
-// `here` and `there`. Their indices of the system are contiguous and descend from `p` and `q`.
-template <typename Number>
-BACKSWING_INLINE void add_bases(const Entries<Vec3<Number>>& rows, int here, int there, int p, int q,
-    const Mat33<Number>& slope, bool symmetric, const Envelope<Number>& envelope) {
-    constexpr int N = 6;
-    if (p < q && symmetric) return;
-    // By ascending index.
-    Number push[3][N], row[3][N], block[N][N];
-    for (int d = 0; d < N; ++d) {
-        const Vec3<Number> own = wp::mul(rows[here + N - 1 - d], slope), other = rows[there + N - 1 - d];
-        for (int c = 0; c < 3; ++c) {
-            push[c][d] = own[c];
-            row[c][d] = other[c];
-        }
-    }
-    for (int d = 0; d < N; ++d)
-        for (int e = 0; e < N; ++e)
-            block[d][e] = push[0][d] * row[0][e] + push[1][d] * row[1][e] + push[2][d] * row[2][e];
-    const auto lower = [&](int d) {
-        return envelope.lower + envelope.row(p + 1 - N + d) + (q + 1 - N) * envelope.step;
-    };
-    const auto upper = [&](int e) {
-        return envelope.upper + envelope.row(q + 1 - N + e) + (p + 1 - N) * envelope.step;
-    };
-    if (p > q) {
-        for (int d = 0; d < N; ++d) {
-            char* entries = lower(d);
-            if (envelope.step == sizeof(Number))
-                for (int e = 0; e < N; ++e) reinterpret_cast<Number*>(entries)[e] -= block[d][e];
-            else
-                for (int e = 0; e < N; ++e) envelope.at(entries, e * envelope.step) -= block[d][e];
-        }
-    } else {
-        for (int d = 0; d < N && p == q; ++d)
-            for (int e = 0; e <= d; ++e) envelope.at(lower(d), e * envelope.step) -= block[d][e];
-        for (int e = 0; e < N && !symmetric; ++e)
-            for (int d = 0; d < (p == q ? e : N); ++d) envelope.at(upper(e), d * envelope.step) -= block[d][e];
-    }
-}
-
 // Subtract the entries that one side of a constraint, whose rows begin at `here`, shares with one of another, whose
 // rows begin at `there`.
 template <typename Number, typename Paths, typename System>
@@ -140,14 +99,6 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
     const auto permutation = column(system.permutation, world);
     const auto row = column(row_array, world);
     const Path path(paths, tail), other(paths, mate);
-    int bases = 0;
-#ifndef __CUDA_ARCH__
-    if (path.has_base() && other.has_base()) {
-        bases = 6;
-        add_bases(row, here, there, permutation[path[0]], permutation[other[0]], slope, symmetric, rows);
-        if (path.depth == 5 && other.depth == 5) return;
-    }
-#endif
     const int least = permutation[mate];
     for (int e = 0; e <= path.depth; ++e) {
         const int p = permutation[path[e]];
@@ -155,9 +106,7 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
         if (p < least && symmetric) break;
         const Vec3<Number> push = wp::mul(row[here + e], slope);
         char* row_p = rows.lower + rows.row(p);
-        int d = symmetric && here == there ? e : 0;
-        if (e < bases && d < bases) d = bases;
-        for (; d <= other.depth; ++d) {
+        for (int d = symmetric && here == there ? e : 0; d <= other.depth; ++d) {
             const int q = permutation[other[d]];
             if (p < q && symmetric) continue;
             Number& entry = p < q ? rows.at(rows.upper + rows.row(q), p * rows.step) : rows.at(row_p, q * rows.step);

@@ -46,13 +46,9 @@ def team_product_functions(scalar: Any) -> SimpleNamespace:
     def entry(i: int, k: int, world: int, paths: Paths, constraints: Constraints, row: wp.array2d(dtype=vec3)):
         """Return the rows' entry of constraint i at degree of freedom k, of both sides; zero if it isn't on a path."""
         total = vec3()
-        d = paths.dof_depth[k]
         for side in range(2):
-            tail = constraints.tail[2 * i + side, world]
-            if tail >= 0:
-                if d <= paths.dof_depth[tail]:
-                    if path_dof(tail, d, paths) == k:
-                        total += row[(2 * i + side) * paths.max_depth + d, world]
+            if is_on_path(k, constraints.tail[2 * i + side, world], paths):
+                total += row[(2 * i + side) * paths.max_depth + paths.dof_depth[k], world]
         return total
 
     @wp.func
