@@ -4,6 +4,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.constraints.contacts import bounce_functions, contact_row_functions
@@ -52,6 +53,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
     References = structs.References
+    resolution = scalar(np.finfo(wp.dtype_to_numpy(scalar)).eps)
 
     @wp.func
     def bounced(
@@ -79,6 +81,18 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         bounces.free[constraint, world] = free
         bounces.late[constraint, world] = late
         return found
+
+    @wp.func
+    def position_rounding(constraint: int, world: int, trees: TreeDofs, constraints: Constraints, motions: Motions):
+        """Return the distance below which the bodies of a constraint don't move in a step: their positions round it
+        away.
+        """
+        size = scalar(0.0)
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                size += wp.max(wp.abs(motions.origin[trees.dof_tree[tail], world]))
+        return size * resolution
 
     @wp.kernel(name=name, module=module, enable_backward=False)
     @used_arguments_only
@@ -203,10 +217,11 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
                     if rows.bias_change.shape[0] > 0:
                         covered = options.dt * rows.value_before[constraint, world][0]
-                        earlier = contact_rows.contact_bias(
-                            contacts.distance[item, world] - covered, removal, contacts.spring, item, world, options
-                        )
-                        rows.bias_change[constraint, world] = bias[0] - earlier[0]
+                        if wp.abs(covered) > position_rounding(constraint, world, trees, constraints, motions):
+                            earlier = contact_rows.contact_bias(
+                                contacts.distance[item, world] - covered, removal, contacts.spring, item, world, options
+                            )
+                            rows.bias_change[constraint, world] = bias[0] - earlier[0]
             elif is_of_anchor(kind):
                 others = anchors.bias(kind, item, world, equalities)
             elif is_of_joint(kind):

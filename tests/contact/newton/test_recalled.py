@@ -33,12 +33,12 @@ def forget(monkeypatch: Any) -> None:
     monkeypatch.setattr(Newton, "gather", without)
 
 
-def box_at(height: float, speed: float, device: str) -> Any:
-    """Return a simulator of a box without gravity, after a step, with its stage of constraints."""
+def box_at(height: float, speed: float, device: str, dtype: str = "float64", away: float = 0.0) -> Any:
+    """Return the stage of constraints of a box without gravity, after a step; away: its distance from the origin."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_ground(surface=sim.Surface(friction=0.5))
-    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1 + height))
-    model = builder.finalize("float64")
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(away, 0.0, 0.1 + height))
+    model = builder.finalize(dtype)
     simulator = sim.Simulator(model, DT, 1, device)
     qd = np.zeros(6)
     qd[2] = speed
@@ -57,6 +57,31 @@ def test_change_of_the_bias(height, speed, device):
     change = bias - before.row_value_before.numpy()[:4, 0, 0]
     assert height == -0.02 or np.abs(change).min() > 1e-3
     np.testing.assert_allclose(now.row_bias_change.numpy()[:4, 0], change, atol=1e-12)
+
+
+@pytest.mark.parametrize(("away", "speed"), [(2.0, 4e-5), (100.0, 2e-3)])
+def test_a_way_that_positions_round_off_is_none(away, speed, device):
+    """A box whose height stays the same digit for digit was not lower a step ago."""
+    still = box_at(-1e-3, speed, device, "float32", away)
+    assert (still.row_bias_change.numpy()[:4] == 0.0).all()
+    moving = box_at(-1e-3, 10.0 * speed, device, "float32", away)
+    assert (moving.row_bias_change.numpy()[:4] > 0.0).all()
+
+
+def test_balls_that_touch_at_rest_are_apart(device):
+    """No impulse is recalled between balls side by side, so that each is solved alone."""
+    scene = crowd.loose("ball", 49, spacing=2.0 * crowd.SIZE, height=0.001)
+    simulator = sim.Simulator(scene.model, DT, 1, device)
+    state = simulator.rollout(simulator.initial_state(), steps=200).final_state
+    stage = simulator.engine.shards[0].step.constraint_stage
+    for _ in range(20):
+        state = simulator.step(state)
+        count = int(stage.constraints.count.numpy()[0])
+        between = (stage.constraints.tail.numpy()[: 2 * count, 0].reshape(count, 2) >= 0).all(axis=1)
+        recalled = stage.row_value_before.numpy()[:count, 0, 0] - stage.row_bias_change.numpy()[:count, 0]
+        assert between.sum() > 49
+        assert (recalled[between] >= 0.0).all()
+        assert (recalled[~between] < 0.0).all()
 
 
 @pytest.mark.parametrize(("count", "worlds"), [(6, 1), (6, 16), (12, 1)])

@@ -115,6 +115,27 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
     }
 }
 
+// Compute the entries of `many` rows from p on in column q, of which the rows of L up to q and of U before it are final.
+// Their sums are independent: a processor computes several at a time.
+template <typename Number>
+BACKSWING_INLINE void eliminate(
+    const Envelope<Number>& rows, int p, int many, int q, bool symmetric, Number* pivots) {
+    const auto step = rows.step, row_q = rows.row(q);
+    const int first = rows.firsts[p], first_q = rows.firsts[q], start = first_q > first ? first_q : first;
+    const Number inverse = rows.at(rows.lower + row_q, q * step);
+    for (int r = 0; r < many; ++r) {
+        char* lower_p = rows.lower + rows.row(p + r);
+        char* upper_p = rows.upper + rows.row(p + r);
+        Number& entry = rows.at(lower_p, q * step);
+        const Number value = entry - rows.sum(lower_p, rows.upper + row_q, step, start, q);
+        Number over = value;
+        if (!symmetric) over = rows.at(upper_p, q * step) - rows.sum(rows.lower + row_q, upper_p, step, start, q);
+        entry = value * inverse;
+        rows.at(upper_p, q * step) = over;
+        pivots[r] -= entry * over;
+    }
+}
+
 // Factorise nv indices from `begin` on as L U without pivoting, L with a unit diagonal. With `symmetric` the entries
 // above the diagonal aren't read. Return the smallest pivot, as a share of its diagonal entry.
 template <typename Number, typename System>
@@ -122,25 +143,26 @@ BACKSWING_INLINE Number factorise(int begin, int nv, bool symmetric, const Syste
     const Envelope<Number> rows(system, world);
     const auto step = rows.step;
     Number least = 1;
-    for (int p = begin; p < begin + nv; ++p) {
+    // Rows of a tree begin together: up to so many are eliminated at once.
+#ifdef __CUDA_ARCH__
+    constexpr int MOST = 1;
+#else
+    constexpr int MOST = 6;
+#endif
+    for (int p = begin; p < begin + nv;) {
         const int first = rows.firsts[p];
-        char* lower_p = rows.lower + rows.row(p);
-        char* upper_p = rows.upper + rows.row(p);
-        const Number diagonal = rows.at(lower_p, p * step);
-        Number pivot = diagonal;
-        for (int q = first; q < p; ++q) {
-            const auto row_q = rows.row(q);
-            const int first_q = rows.firsts[q], start = first_q > first ? first_q : first;
-            Number& entry = rows.at(lower_p, q * step);
-            const Number value = entry - rows.sum(lower_p, rows.upper + row_q, step, start, q);
-            Number over = value;
-            if (!symmetric) over = rows.at(upper_p, q * step) - rows.sum(rows.lower + row_q, upper_p, step, start, q);
-            entry = value * rows.at(rows.lower + row_q, q * step);
-            rows.at(upper_p, q * step) = over;
-            pivot -= entry * over;
+        int many = 1;
+        while (many < MOST && p + many < begin + nv && rows.firsts[p + many] == first) ++many;
+        Number diagonals[MOST], pivots[MOST];
+        for (int r = 0; r < many; ++r)
+            diagonals[r] = pivots[r] = rows.at(rows.lower + rows.row(p + r), (p + r) * step);
+        for (int q = first; q < p; ++q) eliminate(rows, p, many, q, symmetric, pivots);
+        for (int r = 0; r < many; ++r) {
+            for (int q = p; q < p + r; ++q) eliminate(rows, p + r, 1, q, symmetric, pivots + r);
+            least = wp::min(least, wp::abs(pivots[r] / diagonals[r]));
+            rows.at(rows.lower + rows.row(p + r), (p + r) * step) = Number(1) / pivots[r];
         }
-        least = wp::min(least, wp::abs(pivot / diagonal));
-        rows.at(lower_p, p * step) = Number(1) / pivot;
+        p += many;
     }
     return least;
 }

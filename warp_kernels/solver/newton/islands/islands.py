@@ -236,11 +236,15 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 work.nv = own_nv
                 work.scale = division.island_scale(world, work.iterate, islands)
                 work.recalled = 0
-                if turn == 0:
-                    square, recalled = descent.begin(
+                if turn == 0 and recalled and descent.pushes(world, work.count, work.iterate):
+                    # Nothing acts between islands, so that the residual of the world is that of each.
+                    work.recalled = 1
+                    square = residuals.residual_square(world, work.nv, work.problem, work.iterate)
+                elif turn == 0:
+                    square, own_recalled = descent.begin(
                         world, work.count, work.nv, work.scale, work.paths, work.constraints, work.problem, work.iterate
                     )
-                    work.recalled = int(recalled)
+                    work.recalled = int(own_recalled)
                 else:
                     square = residuals.find_residual(
                         world, work.count, work.nv, COUPLED, work.paths, work.constraints, work.problem, work.iterate
