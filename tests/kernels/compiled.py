@@ -1,0 +1,71 @@
+"""Modules that are known to compile for a GPU, by the hashes of their sources.
+
+``python -m tests.kernels.compiled`` compiles every module that has changed since, or that another version of Warp
+compiled, and writes ``sm90_compiled.txt`` beside this file. The tests compile what the file doesn't list.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import warp as wp
+
+from tests.kernels.ahead import ARCH, compile_ahead, differentiation_warnings, warp_messages
+from warp_kernels.registry import all_modules
+
+RECORD = Path(__file__).parent / f"sm{ARCH}_compiled.txt"
+KERNELS = Path(__file__).parents[2] / "warp_kernels"
+SCALARS = (wp.float32, wp.float64)
+
+
+def identity(module: wp.Module) -> str:
+    """Return the hash by which Warp names the compiled module, of its source and options, with the version of Warp."""
+    return f"{wp.config.version}-{module.get_module_hash().hex()[:16]}"
+
+
+def read_record(path: Path = RECORD) -> dict[str, str]:
+    """Return the identity of each module that compiled."""
+    return dict(line.split() for line in path.read_text().splitlines()) if path.exists() else {}
+
+
+def changed(modules: Iterable[wp.Module], record: dict[str, str]) -> list[wp.Module]:
+    """Return the modules that the record doesn't list as they are."""
+    return [module for module in modules if record.get(module.name) != identity(module)]
+
+
+def faults(modules: Sequence[wp.Module], folder: Path) -> dict[str, str]:
+    """Compile modules, and return the errors by name, and what Warp doubts of generated adjoints.
+
+    Translation finds all errors, in a fifth of the time that optimisation takes or less.
+    """
+    found = {}
+    with warp_messages() as messages:
+        for module in modules:
+            try:
+                text = compile_ahead(module, folder, None).read_text(errors="replace")
+                if f".target sm_{ARCH}" not in text:
+                    found[module.name] = f"not compiled for sm_{ARCH}"
+            except Exception as error:  # Warp raises many kinds; all belong in one list
+                found[module.name] = f"{type(error).__name__}: {error}"
+    sources = [path.read_text() for path in KERNELS.rglob("*.py")]
+    remarks = differentiation_warnings(messages, sources)
+    return found | ({"adjoints": "\n".join(remarks)} if remarks else {})
+
+
+def main() -> None:
+    """Compile what has changed, and write the record; see the module docstring."""
+    record, modules = read_record(), [module for scalar in SCALARS for module in all_modules(scalar)]
+    left = changed(modules, record)
+    with tempfile.TemporaryDirectory() as folder:
+        for at, module in enumerate(left):
+            print(f"{at + 1} of {len(left)}: {module.name}", flush=True)
+            found = faults([module], Path(folder))
+            if found:
+                sys.exit("\n".join(f"{name}: {text}" for name, text in found.items()))
+    RECORD.write_text("".join(f"{module.name} {identity(module)}\n" for module in modules))
+    print(f"wrote {RECORD}")
+
+
+if __name__ == "__main__":
+    main()
