@@ -28,6 +28,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.cpu.native import Native
+from warp_kernels.types import kernel_module
 
 # C++ of these functions.
 TEAM_HEADERS = ("team.h",)
@@ -47,6 +48,18 @@ def lanes_of_team(device: wp.Device, width: int) -> int:
 def fits_shared_memory(scalar: Any, width: int, room: int) -> bool:
     """Return whether the teams of a block have ``room`` numbers each in shared memory."""
     return BLOCK // width * room * wp.types.type_size_in_bytes(scalar) <= SHARED_MEMORY
+
+
+def team_module(name: str, scalar: Any, *variant: str | int, headers: tuple[str, ...] = ()) -> wp.Module:
+    """Return the module of kernels of teams.
+
+    Args:
+        name: of the module.
+        scalar: precision.
+        variant: further parts of its name.
+        headers: C++ headers of its native functions.
+    """
+    return kernel_module(".".join(map(str, (name, *variant))), scalar, headers=(*headers, *TEAM_HEADERS))
 
 
 @functools.cache

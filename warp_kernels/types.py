@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.cpu.array_access import access_functions
+from warp_kernels.cpu.array_access import access_functions, cuda_access_functions
 from warp_kernels.cpu.native import header_source, with_headers
 from warp_kernels.cpu.processor import target_flags
 
@@ -75,7 +75,9 @@ LANES = 8
 # C++ of :mod:`warp_kernels.algebra` for several worlds.
 ALGEBRA_HEADERS = ("algebra/lane_arithmetic.h", "algebra/entries.h", "algebra/whole_frames.h")
 # Code before the source of every module of kernels: of those for one world, and of those for several.
-BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
+BUILD_OPTIONS = wp.ModuleBuildOptions(
+    extra_cpu_preamble=access_functions(), extra_cuda_preamble=cuda_access_functions()
+)
 LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + header_source(ALGEBRA_HEADERS))
 # The compiler of CUDA 13.4 miscompiles adjoints of large functions that it calls out of line: they read arguments from
 # wrong addresses, and kernels ended with illegal accesses. Inlined into the kernels they are right, and take a third of
@@ -85,7 +87,7 @@ INLINED = """#undef WP_NOINLINE
 #undef CUDA_CALLABLE
 #define CUDA_CALLABLE __forceinline__ __device__
 """
-INLINED_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions(), extra_cuda_preamble=INLINED)
+INLINED_BUILD_OPTIONS = BUILD_OPTIONS.merged(wp.ModuleBuildOptions(extra_cuda_preamble=INLINED))
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

@@ -50,7 +50,7 @@ def add_motion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="Warp device: cpu (default), or a GPU such as cuda:0")
     parser.add_argument(
         "--threads-per-world", type=int, default=1, metavar="N",
-        help="threads of a GPU that share out the contact solver's work for one world: 1 (default), 8, 16 or 32",
+        help="threads of a GPU that share out the work of one world: 1 (default), 8, 16 or 32",
     )  # fmt: skip
 
 

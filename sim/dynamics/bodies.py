@@ -1,6 +1,8 @@
 """Forward kinematics in scratch arrays: poses, motions and inertias of links."""
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import warp as wp
 
@@ -14,6 +16,21 @@ from warp_kernels.types import lane_types
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 NOT_CLEARED = {"pose_bar": None, "origin_bar": None, "subspace_bar": None, "link_inertia_bar": None}
+
+
+class KinematicsLaunch(NamedTuple):
+    """Kernels of forward kinematics.
+
+    Attributes:
+        kernel, adjoint: the kernels.
+        dim: dimensions of their launches.
+        given: their arguments besides those of the model and the output.
+    """
+
+    kernel: wp.Kernel
+    adjoint: wp.Kernel
+    dim: tuple[int, int]
+    given: Mapping[str, Any] = MappingProxyType({})
 
 
 class KinematicsArrays(Protocol):
@@ -42,6 +59,7 @@ def run_kinematics(
     clear_gradients: bool = False,
     frames: tuple[str, ...] | None = None,
     lanes: int = 1,
+    by: KinematicsLaunch | None = None,
 ) -> None:
     """Launch forward kinematics, and record the adjoint on the active tape.
 
@@ -52,24 +70,27 @@ def run_kinematics(
         clear_gradients: whether the gradients of the output become zero.
         frames: frames whose links, with their ancestors, are computed. Default: all links.
         lanes: number of worlds per lane group.
+        by: kernels to launch, which don't clear gradients. Default: those of a thread per tree and lane group.
     """
     tape = active_tape()
-    dim = (model.model.num_trees, arrays.pose.shape[1])
+    bars = {} if clear_gradients or by else NOT_CLEARED
+    if by is None:
+        by = KinematicsLaunch(
+            kinematics_kernels(model.types.scalar, lanes).kinematics,
+            kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint,
+            (model.model.num_trees, arrays.pose.shape[1]),
+        )
+    kernel, adjoint, dim, given = by
     parameters = model.parameter_arrays(*PARAMETERS)
-    sources = (model, model.visits(frames), parameters, arrays)
-    bars = {} if clear_gradients else NOT_CLEARED
+    sources = ({"nq": model.model.nq}, given, model, model.visits(frames), parameters, arrays)
     coordinates = for_lanes(q, lanes)
-    kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
     launch(kernel, dim, *sources, device=model.device, record_tape=False, q=coordinates, **bars)
     if tape is None:
         return
-    adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
     bars = {f"{name}_bar": array.grad for name, array in parameters.items()}
     bars["q_bar"] = for_lanes(q.grad, lanes)
     tape.record_func(
-        lambda: launch(
-            adjoint, dim, *sources, device=model.device, record_tape=False, nq=model.model.nq, q=coordinates, **bars
-        ),
+        lambda: launch(adjoint, dim, *sources, device=model.device, record_tape=False, q=coordinates, **bars),
         [array for array in (arrays.pose, arrays.origin, arrays.subspace, arrays.link_inertia) if array.grad],
     )
 

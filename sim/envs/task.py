@@ -32,7 +32,7 @@ class Task(ABC):
         frame_skip: steps for each action.
         integrator: integrator of the simulator, see :class:`sim.Simulator`.
         state_limit: largest coordinate and velocity; an episode that exceeds it ends as not finite.
-        threads_per_world: threads of a GPU that share out the contact solver's work for one environment, see
+        threads_per_world: threads of a GPU that share out the work of one environment, see
             :class:`sim.Simulator`; an option of every task in :func:`sim.envs.make` and :func:`sim.learn.load_task`.
         max_episode_length: environment steps after which an episode is truncated.
         time_is_final: True if the end of an episode's time is terminal, such as with a reward at the end and an

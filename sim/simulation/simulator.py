@@ -65,10 +65,10 @@ class Simulator:
             :class:`sim.ModelContact`, and "euler" otherwise.
         state_limit: maximum magnitude of a coordinate [m, rad] and of a velocity [m/s, rad/s]. A world beyond it has
             diverged, and is treated like one whose state isn't finite, see :attr:`bad_worlds`. Infinite for no limit.
-        threads_per_world: threads of a GPU that share out the constraint solver's work for one world: 1, 8, 16 or 32.
-            More than one requires :class:`sim.HardContact` or :class:`sim.MujocoContact`, and at most 64 degrees of
-            freedom if the model has several trees. Experimental: not yet run on a GPU. On a CPU one thread does the
-            same work, for tests.
+        threads_per_world: threads of a GPU that share out the work of one world in the constraint solver, kinematics
+            and dynamics: 1, 8, 16 or 32. More than one requires :class:`sim.HardContact` or
+            :class:`sim.MujocoContact`, and at most 64 degrees of freedom if the model has several trees.
+            Experimental: not yet run on a GPU. On a CPU one thread does the same work, for tests.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 from tests.kernels.ahead import compile_ahead
-from warp_kernels.cpu.array_access import cuda_access_functions, without_index_tests
+from warp_kernels.cpu.array_access import cuda_access_functions
 from warp_kernels.types import kernel_module
 
 TYPES = [wp.float32, wp.float64, wp.int32, wp.uint8, wp.vec3d, wp.mat33, wp.quat, wp.transformd]
@@ -54,10 +54,14 @@ def test_entries_of_strided_arrays(dtype):
 
 def test_no_index_is_tested_on_a_gpu(tmp_path: Path):
     made = {}
-    for name, prepare in (("tested", lambda module: module), ("untested", without_index_tests)):
-        module = prepare(kernel_module(f"tests.array_access.{name}", wp.float32))
+    modules = {
+        "tested": wp.get_module("tests.array_access.tested"),
+        "untested": kernel_module("tests.array_access.untested", wp.float32),
+        "inlined": kernel_module("tests.array_access.inlined", wp.float32, inlined=True),
+    }
+    for name, module in modules.items():
         copy_kernel(module, wp.vec3)
         text = compile_ahead(module, tmp_path).read_text(errors="replace")
         made[name] = text.count("setp.lt.s32") + text.count("shr.s32") + text.count("selp")
-    assert made["tested"] > 5
-    assert made["untested"] == 0
+    assert made.pop("tested") > 5
+    assert made == {"untested": 0, "inlined": 0}

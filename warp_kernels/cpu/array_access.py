@@ -4,14 +4,11 @@ Warp lets a negative index count from an array's end, and tests every index of e
 than the access. No kernel here uses that; ``tests/index_checks.py`` runs them with functions that check every index.
 Everything that Warp generates accesses entries through two functions, ``index`` and ``index_grad``. Those below have
 the same arguments. On a CPU they have a condition that always holds, for which Clang prefers them. CUDA's compiler has
-no such conditions, and prefers functions for fewer types of entries; modules ask for them, see
-:func:`without_index_tests`.
+no such conditions, and prefers functions for fewer types of entries.
 """
 
 import functools
 from collections.abc import Iterator
-
-import warp as wp
 
 _ENTRY = """
 template <typename T> inline T& {name}(const array_t<T>& values{arguments}) __attribute__((enable_if(true, "preferred")))
@@ -31,6 +28,25 @@ _ENTRY_TYPES = (
 _CUDA_ENTRY = """
 {template} CUDA_CALLABLE inline {entry}& {name}(const array_t<{entry}>& values{arguments}) {{
     return *reinterpret_cast<{entry}*>(reinterpret_cast<char*>(values.{memory}){offset});
+}}
+"""
+# Vectors with an even number of components, read and written in pairs: half as many instructions, and of the sectors
+# that a GPU's caches write.
+_PAIRS = """
+CUDA_CALLABLE inline vec_t<{length}, {scalar}> load(vec_t<{length}, {scalar}>* address) {{
+    vec_t<{length}, {scalar}> value;
+    for (int k = 0; k < {half}; ++k) {{
+        const {pair} both = reinterpret_cast<const {pair}*>(address)[k];
+        value.c[2 * k] = both.x;
+        value.c[2 * k + 1] = both.y;
+    }}
+    return value;
+}}
+CUDA_CALLABLE inline void array_store(
+    const array_t<vec_t<{length}, {scalar}>>& values, int i, int j, vec_t<{length}, {scalar}> value
+) {{
+    {pair}* address = reinterpret_cast<{pair}*>(&index(values, i, j));
+    for (int k = 0; k < {half}; ++k) address[k] = {{value.c[2 * k], value.c[2 * k + 1]}};
 }}
 """
 # Debug builds, and those that verify each number, keep Warp's checks.
@@ -63,11 +79,20 @@ def cuda_access_functions() -> str:
     return _CUDA_ONLY.format(functions="".join(functions))
 
 
-def without_index_tests(module: wp.Module) -> wp.Module:
-    """Let the kernels of a module access arrays by these functions on a GPU, too, and return it."""
-    lean = wp.ModuleBuildOptions(extra_cuda_preamble=cuda_access_functions())
-    wp.set_module_options({"extra_build_options": module.options["extra_build_options"].merged(lean)}, module)
-    return module
+@functools.cache
+def cuda_pair_functions(lengths: tuple[int, ...]) -> str:
+    """Return C++ source that lets kernels on a GPU access vectors of these lengths in pairs of components.
+
+    Their arrays must be aligned to pairs, as Warp's own are.
+    """
+    pairs = (("float32", "float2"), ("float64", "double2"))
+    return _CUDA_ONLY.format(
+        functions="".join(
+            _PAIRS.format(length=length, half=length // 2, scalar=scalar, pair=pair)
+            for length in lengths
+            for scalar, pair in pairs
+        )
+    )
 
 
 def _calls() -> Iterator[tuple[list[str], dict[str, str]]]:

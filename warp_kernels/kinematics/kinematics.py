@@ -17,7 +17,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Return the kernels of forward kinematics for one precision, launched over (tree, lane group)."""
+    """Return the kernel of forward kinematics for one precision, launched over (tree, lane group), and its functions."""
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
     hand = propagation(lanes)
     one = warp_types(scalar)
@@ -155,4 +155,6 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if link_inertia_bar.shape[0] > 0:
                 link_inertia_bar[link, group] = inertia10()
 
-    return SimpleNamespace(module=module, kinematics=kinematics)
+    return SimpleNamespace(
+        module=module, kinematics=kinematics, slides_ahead=slides_ahead, common_frame_inertia=common_frame_inertia
+    )

@@ -21,7 +21,9 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Return the adjoint of the kernel ``kinematics`` for one precision, launched over (tree, lane group)."""
+    """Return the adjoint of the kernel ``kinematics`` for one precision, launched over (tree, lane group), and
+    its functions.
+    """
     t, one, a, sp = (
         lane_types(scalar, lanes),
         warp_types(scalar),
@@ -179,4 +181,9 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if q_bar.shape[0] > 0:
             a.end_bars(q_bar_buffer, q_bar, group, tree, nq)
 
-    return SimpleNamespace(module=module, kinematics_adjoint=kinematics_adjoint)
+    return SimpleNamespace(
+        module=module,
+        kinematics_adjoint=kinematics_adjoint,
+        add_inertia_bars=add_inertia_bars,
+        placement_change=placement_change,
+    )

@@ -17,7 +17,6 @@ from sim.simulation.stepping.stages.forces.tendons import HeavyTendons
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.loops import LoopStage, loop_links
 from sim.simulation.stepping.tendon_layout import acted_links
-from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.kinematics.half_drift import half_drift_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.midpoint.joint_weights import joint_weight_kernels
@@ -107,11 +106,6 @@ class MiddleDynamics(FreeDynamics):
         diagonal = self.joint_diagonal.groups
         damping = {"link_damping": self._drag.link_damping} if self._drag else {}
         self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal, **damping)
-
-    @property
-    def _articulated_body(self) -> wp.Kernel:
-        kernels = aba_kernels(self._step.scalar, self._step.groups.lanes)
-        return kernels.damped_aba if self._drag else kernels.aba
 
     def couple(self) -> None:
         """Change accelerations by damping along rows and by Kahan's rule, with the impulses of loops."""

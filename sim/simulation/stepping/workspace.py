@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
+    from sim.simulation.stepping.stages.tree_passes import TreePasses
 
 
 class Workspace(SolverChoice):
@@ -53,13 +54,14 @@ class Workspace(SolverChoice):
         max_contacts: contact capacity per world.
         law: parameters of MuJoCo's law, if that is the law.
         state_limit: maximum coordinate and velocity of a world that isn't bad, see :class:`sim.Simulator`.
-        threads_per_world: threads of a GPU that share out the solver's work for one world.
+        threads_per_world: threads of a GPU that share out the work of one world.
     """
 
     # Whether gains of actuators are weighted, see :mod:`warp_kernels.solver.midpoint.joint_weights`.
     weighted: ClassVar[bool] = False
     # Stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
     link_forces: "LinkForces"
+    trees: "TreePasses"
     kinematics: "Kinematics"
     dynamics: "FreeDynamics"
     actuation: "Actuation"

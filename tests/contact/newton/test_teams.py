@@ -21,6 +21,7 @@ from tests.golden.case import Case
 from tests.golden.record import TABLE, record
 from tests.simulation import differences
 from tests.team_checks import checked_order, team_faults
+from warp_kernels import team as teams
 from warp_kernels.solver.newton.team import solve as team_kernels
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
 from warp_kernels.solver.newton.team.impulse import team_impulse_kernels
@@ -99,7 +100,7 @@ def test_in_single_precision(contact, solver):
 @pytest.fixture
 def reversed_items(monkeypatch):
     """Kernels of teams take the items of a phase in reversed order, and note items that meet."""
-    make = team_kernels.kernel_module
+    make = teams.kernel_module
 
     def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
         module = make(f"tests.reversed.{name}", *arguments, **options)
@@ -107,7 +108,7 @@ def reversed_items(monkeypatch):
         wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
         return module
 
-    monkeypatch.setattr(team_kernels, "kernel_module", checked)
+    monkeypatch.setattr(teams, "kernel_module", checked)
     factories = (
         team_kernels.team_newton_kernels,
         team_adjoint_kernels,

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-
 from sim.arrays.allocation import fill, zeros
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.mujoco import Mujoco
 from sim.simulation.stepping.solvers.newton import Newton
+from sim.simulation.stepping.teams import by_depth, team_threads, team_width
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
 from warp_kernels.solver.newton.team.impulse import team_impulse_kernels
@@ -15,17 +14,6 @@ from warp_kernels.solver.newton.team.products import Levels
 from warp_kernels.solver.newton.team.regularisation_adjoint import team_regularisation_kernels
 from warp_kernels.solver.newton.team.solve import team_newton_kernels
 from warp_kernels.solver.newton.team.system import room_of, shared_dofs, team_work_struct
-from warp_kernels.team import WIDTHS, lanes_of_team
-
-
-def team_width(step: Workspace) -> int:
-    """Return the threads of a team. The width makes no difference on a CPU, which has one kernel for all of them."""
-    return max(WIDTHS) if step.device.is_cpu else step.threads_per_world
-
-
-def team_threads(step: Workspace) -> tuple[int, int]:
-    """Return the dimensions of a launch of teams."""
-    return step.num_worlds, lanes_of_team(step.device, step.threads_per_world)
 
 
 class ImpulsesOfTeams(Impulses):
@@ -37,11 +25,8 @@ class ImpulsesOfTeams(Impulses):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        depth = np.asarray(step.model.dof_depth)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(depth, minlength=step.model.max_depth))])
-        self.levels: Any = fill(
-            Levels, start=step.integers(starts), dof=step.integers(np.argsort(depth, kind="stable"))
-        )
+        start, dof = by_depth(step.model.dof_depth, step.model.max_depth)
+        self.levels: Any = fill(Levels, start=step.integers(start), dof=step.integers(dof))
 
     def apply(self) -> None:
         """Add M^-1 J^T times the impulses to the free velocities."""

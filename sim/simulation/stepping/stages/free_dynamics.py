@@ -6,9 +6,6 @@ import warp as wp
 
 from sim.arrays.launch import Twin
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.dynamics.aba import aba_kernels
-from warp_kernels.dynamics.mass_matrix import factor_kernels
-from warp_kernels.dynamics.rnea import rnea_adjoint_kernels
 
 
 class FreeDynamics(Stage):
@@ -68,21 +65,7 @@ class FreeDynamics(Stage):
         self._accelerate(dt=self._step.ahead)
 
     def _accelerate(self, **given: Any) -> None:
-        step, groups = self._step, self._step.groups
-        step.launch(
-            self._articulated_body,
-            self._trees,
-            tau=step.actuation.joint_force,
-            friction_loss=step.device_model.none(step.scalar),  # dry friction is a constraint here
-            **given,
-        )
-        self.velocity.to_worlds()
-        kernel = factor_kernels(step.scalar, groups.lanes).factor_mass_matrix
-        step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
-
-    @property
-    def _articulated_body(self) -> wp.Kernel:
-        return aba_kernels(self._step.scalar, self._step.groups.lanes).aba
+        self._step.trees.accelerate(tau=self._step.actuation.joint_force, **given)
 
     def couple(self) -> None:
         """Change accelerations by an implicit rule for forces of motion, which reads errors of constraints."""
@@ -99,7 +82,7 @@ class FreeDynamics(Stage):
         """Propagate the adjoint of the mass matrix to inertias, motion subspaces and armatures."""
         step = self._step
         if step.max_constraints or step.by_mujoco:
-            step.launch(factor_kernels(step.scalar, step.groups.lanes).mass_matrix_adjoint, self._trees)
+            step.trees.mass_adjoint()
 
     def motion_adjoint(self, **given: Any) -> None:
         """Propagate the adjoint of accelerations to motion, forces and inertias, as an adjoint of inverse dynamics.
@@ -107,11 +90,8 @@ class FreeDynamics(Stage):
         Args:
             given: arguments that differ from those of the step.
         """
-        step = self._step
         velocity_bar, acceleration_bar, force = self.motion_scratch
-        step.launch(
-            rnea_adjoint_kernels(step.scalar, step.groups.lanes).rnea_adjoint,
-            self._trees,
+        self._step.trees.motion_adjoint(
             direction=self.bias_force,
             velocity_bar=velocity_bar,
             acceleration_bar=acceleration_bar,

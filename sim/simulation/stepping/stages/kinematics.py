@@ -7,7 +7,6 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill, gradients_of, zeros
-from sim.dynamics.bodies import run_kinematics
 from sim.model.model import Model
 from sim.simulation.stepping.lane_groups import share
 from sim.simulation.stepping.workspace import Stage, Workspace
@@ -85,7 +84,7 @@ class Kinematics(Stage):
 
     def find(self) -> None:
         """Compute poses, motion subspaces and inertias of links; recorded on an active tape."""
-        run_kinematics(self._step.device_model, self._step.q, self._of_groups, lanes=self._step.groups.lanes)
+        self._step.trees.find_poses(self._of_groups)
         share(self._copies)
 
     @property

@@ -22,6 +22,7 @@ from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.stops import Stops
+from sim.simulation.stepping.stages.tree_passes import TeamTreePasses, TreePasses
 from sim.simulation.stepping.workspace import Stage, Workspace
 
 
@@ -33,6 +34,7 @@ class Stages(Workspace):
 
     Attributes:
         link_forces: forces on links besides weight.
+        trees: passes over trees.
         kinematics: poses of links, and their integration.
         dynamics: accelerations without constraints, and the mass matrix.
         actuation: forces of actuators.
@@ -60,6 +62,7 @@ class Stages(Workspace):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.link_forces: LinkForces = LinkForces(self)
+        self.trees: TreePasses = (TeamTreePasses if self.threads_per_world > 1 else TreePasses)(self)
         self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
         self.dynamics: FreeDynamics = type(self).dynamics_of(self)
         self.actuation: Actuation = Actuation(self)

@@ -13,7 +13,7 @@ from warp_kernels.constraints.kinds import follows_contact
 from warp_kernels.solver.newton.adjoint.laws import law_adjoint_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.team.solve import VARIANTS as SOLVERS
-from warp_kernels.solver.newton.team.solve import team_module
+from warp_kernels.solver.newton.team.solve import solver_module
 from warp_kernels.solver.newton.team.system import team_system_functions, team_work_struct
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
@@ -33,7 +33,7 @@ def team_adjoint_kernels(scalar: Any, friction: str, width: int, dofs: int) -> S
     f, team, products = system.residual, system.team, system.residual.products
     law_adjoint = law_adjoint_functions(scalar, friction, False)
     Work, Equalities = team_work_struct(scalar), solver_structs(scalar).Equalities
-    module = team_module("team_adjoint", scalar, friction, width, dofs)
+    module = solver_module("team_adjoint", scalar, friction, width, dofs)
     zero, one = scalar(0.0), scalar(1.0)
     # Rounding of the relative residual: an error of a row value changes impulses by 1 / regularisation times as much.
     rounding = scalar(1000.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))

@@ -11,9 +11,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.products import product_functions
-from warp_kernels.cpu.array_access import without_index_tests
 from warp_kernels.solver.newton.team.products import Levels, team_product_functions
-from warp_kernels.solver.newton.team.solve import team_module
+from warp_kernels.solver.newton.team.solve import solver_module
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.team import WIDTHS, team_functions
 from warp_kernels.types import warp_types
@@ -27,7 +26,7 @@ def team_impulse_kernels(scalar: Any, width: int) -> SimpleNamespace:
     """Return the kernels for one precision and number of threads of a team."""
     vec3 = warp_types(scalar).vec3
     team, of_dof, products = team_functions(scalar, width), team_product_functions(scalar), product_functions(scalar)
-    module = without_index_tests(team_module("team_impulse", scalar, width))
+    module = solver_module("team_impulse", scalar, width)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.kernel(module=module, enable_backward=False)

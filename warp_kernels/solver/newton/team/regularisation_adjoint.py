@@ -12,10 +12,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.products import product_functions
-from warp_kernels.cpu.array_access import without_index_tests
 from warp_kernels.solver.newton.adjoint.regularisation import HEADERS, regularisation_functions
 from warp_kernels.solver.newton.team.products import Levels, team_product_functions
-from warp_kernels.solver.newton.team.solve import team_module
+from warp_kernels.solver.newton.team.solve import solver_module
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.team import WIDTHS, team_functions
 from warp_kernels.types import warp_types
@@ -31,7 +30,7 @@ def team_regularisation_kernels(scalar: Any, width: int) -> SimpleNamespace:
     vec3, mat33 = t.vec3, t.mat33
     team, of_dof, products = team_functions(scalar, width), team_product_functions(scalar), product_functions(scalar)
     own = regularisation_functions(scalar)
-    module = without_index_tests(team_module("team_regularisation_adjoint", scalar, width, headers=HEADERS))
+    module = solver_module("team_regularisation_adjoint", scalar, width, headers=HEADERS)
     zero, two = scalar(0.0), scalar(2.0)
 
     @wp.func

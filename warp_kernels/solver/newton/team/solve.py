@@ -10,8 +10,7 @@ from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.structs import WORLD_HEADERS
 from warp_kernels.solver.newton.team.steps import team_step_functions
 from warp_kernels.solver.newton.team.system import team_work_struct
-from warp_kernels.team import TEAM_HEADERS
-from warp_kernels.types import kernel_module
+from warp_kernels.team import team_module
 
 # Arguments of factories beyond the scalar type, for checks over all kernels: friction model or cone of MuJoCo's, threads
 # of a team, degrees of freedom for which there is shared memory.
@@ -23,9 +22,9 @@ VARIANTS = {
 }  # fmt: skip
 
 
-def team_module(name: str, scalar: Any, *variant: str | int, headers: tuple[str, ...] = WORLD_HEADERS) -> wp.Module:
-    """Return the module of kernels of teams, with the options of all of them."""
-    module = kernel_module(".".join(map(str, (name, *variant))), scalar, headers=(*headers, *TEAM_HEADERS))
+def solver_module(name: str, scalar: Any, *variant: str | int, headers: tuple[str, ...] = WORLD_HEADERS) -> wp.Module:
+    """Return the module of kernels of the solver, with the options of all of them."""
+    module = team_module(name, scalar, *variant, headers=headers)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     return module
@@ -44,7 +43,7 @@ def team_newton_kernels(scalar: Any, friction: str, width: int, dofs: int) -> Si
     f = team_step_functions(scalar, friction, width, dofs)
     team, descent = f.team, f.descent
     Work = team_work_struct(scalar)
-    module = team_module("team_newton", scalar, friction, width, dofs)
+    module = solver_module("team_newton", scalar, friction, width, dofs)
     zero = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
