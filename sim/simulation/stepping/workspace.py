@@ -107,7 +107,6 @@ class Workspace(SolverChoice):
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
         self.looping = loops_over_contacts(self.device)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
-        self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
         self.tolerance = self.scalar(options.tolerance)
         self.tendons: TendonStage | None = None
@@ -168,6 +167,11 @@ class Workspace(SolverChoice):
 
         self.residual, self.largest_residual, self.adjoint_residual = (per_world(self.scalar) for _ in range(3))
         self.solver_iterations, self.total_overflow, self.last_bad_step = (per_world(wp.int32) for _ in range(3))
+
+    @property
+    def dof_threads(self) -> int:
+        """Return the number of threads of a world in launches over degrees of freedom."""
+        return threads_of_world(self.device, self.model.nv)
 
     @property
     def drift_velocity(self) -> wp.array:
