@@ -66,6 +66,12 @@ def _array_ref(states: wp.array) -> ArrayRef:
     numbers = np.array([states.ptr or 0, *entries], dtype=np.int64)
     # Without a copy, which would become part of a capture in progress.
     where: Any = wp.array(numbers, dtype=wp.int64, device="cpu", copy=False)
-    where.memory = states, numbers
+    where.refers_to = states
+    where.memory = numbers
     keep(where)
     return ArrayRef(where, states.shape)
+
+
+def referred(where: wp.array) -> wp.array | None:
+    """Return the array whose reference :func:`for_lanes` has returned; None for any other array."""
+    return getattr(where, "refers_to", None)

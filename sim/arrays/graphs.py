@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import listed_launches, record
+from sim.arrays.moved_arrays import MovedArrays
 from sim.errors import ModelError
 from warp_kernels.rollout.replay import ADJOINTS, ARGUMENTS, BOUNDS, FUNCTION, replay_kernels
 
@@ -120,7 +121,10 @@ class Replay:
     def __init__(self, work: Callable[[], None]):
         with listed_launches() as launches:
             work()
-        self.calls = [Call(launch) for launch in launches]
+        self._set_calls([Call(launch) for launch in launches])
+
+    def _set_calls(self, calls: list[Call]) -> None:
+        self.calls = calls
         rows = np.array([call.row for call in self.calls], dtype=np.uint64).reshape(-1, 4)
         self._table: wp.array = wp.array(rows, dtype=wp.uint64, device="cpu")
         self._all = Call(record(replay_kernels().replay, 1, device="cpu", calls=self._table, times=1))
@@ -142,3 +146,73 @@ def _layout(*types: type) -> type[ctypes.Structure]:
     return type(
         "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{number}", each) for number, each in enumerate(types)]}
     )
+
+
+class MovingReplay(Replay):
+    """Launches on a CPU whose arrays in one piece of memory move on before each repetition.
+
+    Args:
+        work: as for :class:`Replay`.
+        arrays: arrays with which the work launches.
+        stride: by how many bytes they move.
+    """
+
+    def __init__(self, work: Callable[[], None], arrays: MovedArrays, stride: int):
+        super().__init__(work)
+        pointers = [address for call in self.calls for address in _pointers(call, arrays.memory)]
+        pointers += [reference.ptr for reference in arrays.references]
+        self._pointers: wp.array = wp.array(np.array(pointers, dtype=np.uint64), dtype=wp.uint64, device="cpu")
+        self._stride, self._next = stride, arrays.memory[0] + stride
+        self._move = self._moving(0)
+        self._set_calls([self._moving(stride), *self.calls])
+
+    def _moving(self, by: int) -> Call:
+        return Call(record(replay_kernels().move_pointers, 1, device="cpu", pointers=self._pointers, by=by))
+
+    def begin_at(self, address: int) -> None:
+        """Make the next repetition use the memory at an address."""
+        self._move.arguments.a1 = address - self._next
+        self._move.function(ctypes.byref(self._move.bounds), ctypes.byref(self._move.arguments))
+        self._next = address
+
+    def launch(self, times: int) -> None:
+        """Replay the launches, each time on the next piece of memory."""
+        super().launch(times)
+        self._next += times * self._stride
+
+
+class GraphsInTurn:
+    """Graphs of the same launches on one piece of memory after the other.
+
+    Args:
+        stride: bytes from each piece to the next.
+
+    Attributes:
+        graphs: graph for each address.
+    """
+
+    def __init__(self, stride: int):
+        self.graphs: dict[int, Graph] = {}
+        self._stride, self._next = stride, 0
+
+    def begin_at(self, address: int) -> None:
+        """Make the next launch use the memory at an address."""
+        self._next = address
+
+    def launch(self, times: int) -> None:
+        """Replay the launches, each time on the next piece of memory."""
+        for _ in range(times):
+            self.graphs[self._next].launch(1)
+            self._next += self._stride
+
+
+def _pointers(call: Call, memory: tuple[int, int]) -> list[int]:
+    """Return the addresses of a call's pointers to a piece of memory."""
+    found = []
+    for structure in (call.arguments, call.adjoints):
+        if structure is not None:
+            words = np.frombuffer(memoryview(structure), dtype=np.uint8)
+            words = words[: len(words) // 8 * 8].view(np.uint64)
+            inside = (words >= memory[0]) & (words < memory[1])
+            found += [ctypes.addressof(structure) + 8 * int(index) for index in np.flatnonzero(inside)]
+    return found

@@ -25,6 +25,8 @@ _collected: dict[wp.Kernel, None] | None = None
 _recording = True
 # Launches made while launches are listed, in order.
 _listed: list[wp.Launch] | None = None
+# Function that replaces arguments of launches, see :func:`replaced_arguments`.
+_replace: Callable[[Any], Any] | None = None
 
 
 def active_tape() -> wp.Tape | None:
@@ -80,6 +82,8 @@ def launch(
     if (kernel, getattr(device, "alias", device)) not in _loaded:
         load_kernels([kernel], device)
     given, block = _arguments(kernel, (named, *sources)), block_threads(device)
+    if _replace is not None:
+        given = [_replace(value) for value in given]
     if _listed is not None:
         _list(kernel, dim, inputs=given, device=device, block_dim=block)
         tape = active_tape() if record_tape else None
@@ -96,6 +100,8 @@ def clear(array: wp.array) -> None:
         array: a contiguous array.
     """
     device = wp.get_device(array.device)
+    if _replace is not None:
+        array = _replace(array)
     if not device.is_cpu:
         array.zero_()
     elif array.size:
@@ -124,6 +130,21 @@ def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None
     recorded = wp.launch(kernel, dim, **options, record_tape=False, record_cmd=True)
     if recorded is not None:  # None without threads
         _listed.append(recorded)
+
+
+@contextmanager
+def replaced_arguments(replace: Callable[[Any], Any]) -> Iterator[None]:
+    """Launch kernels with other arguments in a ``with`` block.
+
+    Args:
+        replace: returns the argument to take, for each argument.
+    """
+    global _replace
+    before, _replace = _replace, replace
+    try:
+        yield
+    finally:
+        _replace = before
 
 
 @contextmanager

@@ -417,6 +417,7 @@ class VectorEnv:
     def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
         """Return the state after an action, and masks of bad worlds and of ``lost`` ones: those keep their state."""
         inputs, readings = returned.inputs_of(self.task, before, action), self._readings
+        carried = self._carried(before)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # reported by terminated and info["not_finite"]
             found = simulate(
@@ -425,7 +426,7 @@ class VectorEnv:
                 contact_forces=readings is not None and readings.measures_contact,
                 sensors=None if readings is None else readings.sensors,
                 kinematic_qd=inputs.get("kinematic_qd"), active=inputs.get("active"),
-                **self._carried(before),
+                broken=carried.get("broken"), q_low=carried.get("q_low"),
             )  # fmt: skip
         diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None

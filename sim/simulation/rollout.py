@@ -28,6 +28,7 @@ def unguarded_rollout(
     checkpoint_interval: int = 1,
     kinematic_qd: ArrayLike | None = None,
     active: ArrayLike | None = None,
+    keep_bytes: int = 0,
 ) -> Trajectory:
     """Return a trajectory as :meth:`sim.Simulator.rollout`, for callers that don't change its arrays."""
     engine = simulator.engine
@@ -43,7 +44,15 @@ def unguarded_rollout(
                 raise ModelError(f"rollout: steps is {reprlib.repr(steps)}, but {name} has {given.shape[0]} steps")
             steps = given.shape[0]
     recording = run_steps(
-        engine, first, tau, control, steps, checkpoint_interval, kinematic_qd=kinematic_qd, active=active
+        engine,
+        first,
+        tau,
+        control,
+        steps,
+        checkpoint_interval,
+        kinematic_qd=kinematic_qd,
+        active=active,
+        keep_bytes=keep_bytes,
     )
     trajectory = Trajectory.of(recording, simulator)
     _record_on_tape(trajectory, first, (tau, control, kinematic_qd))

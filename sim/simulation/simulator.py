@@ -365,10 +365,12 @@ class Simulator:
         checkpoint_interval: int = 1,
         kinematic_qd: ArrayLike | None = None,
         active: ArrayLike | None = None,
+        keep_bytes: int = 0,
     ) -> Trajectory:
         """Advance all worlds by many steps, and record their states.
 
-        Only states and inputs are stored. The backward pass recomputes each step from its stored state.
+        Only states and inputs are stored, and the backward pass recomputes each step from its stored state, except for
+        steps kept by ``keep_bytes``.
 
         Args:
             state: the state before the first step.
@@ -384,6 +386,10 @@ class Simulator:
             active: points, welds and couplings that are on during each step, 1 or 0 [steps, num_worlds, n], [steps, n]
                 or [n], in the order of ``model.switch_names``. Default: those of the parameters, see
                 :func:`sim.attach`.
+            keep_bytes: memory for the working arrays of steps [bytes]. The backward pass reads those of the first steps
+                that fit, rather than running these steps again. All trajectories of this simulator together keep as
+                much; when one is freed, so is its share. Gradients are the same bit for bit, on CUDA to rounding. Not
+                available with ``checkpoint_interval`` and integrator="rk4".
 
         Returns:
             the trajectory, with steps + 1 states or those of its ``stored_steps``. On an active :class:`wp.Tape` the
@@ -393,7 +399,9 @@ class Simulator:
             ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
-        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval, kinematic_qd, active)
+        trajectory = unguarded_rollout(
+            self, state, tau, steps, control, checkpoint_interval, kinematic_qd, active, keep_bytes
+        )
         trajectory.remember()
         return trajectory
 

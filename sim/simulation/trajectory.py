@@ -16,6 +16,7 @@ from sim.model.model import Model
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts
 from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.keeping import KeptRollout
 from sim.simulation.engine.recorded import INPUTS, RECORDED, Recorded
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
@@ -159,6 +160,7 @@ class Trajectory:
         self.checkpoint_interval = checkpoint_interval
         self.parameters = simulator.engine.parameters.values
         self._fingerprint: AnyArray | None = None
+        self._kept: KeptRollout | None = None
 
     def __repr__(self) -> str:
         steps, worlds = counted(self.steps, "step"), counted(self.simulator.num_worlds, "world")
@@ -246,7 +248,7 @@ class Trajectory:
         arrays = {name: getattr(records, name) for name in RECORDED}
         length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
         trajectory = cls(simulator, **arrays, impulses=warm, **length)
-        trajectory.parameters = recording.parameters
+        trajectory.parameters, trajectory._kept = recording.parameters, recording.kept
         return trajectory
 
     def recording(self) -> Recording:
@@ -257,7 +259,8 @@ class Trajectory:
             setattr(records, name, rows[name])
         if self.impulses is not None:
             records.impulse, records.key = self.impulses.value, self.impulses.key
-        return Recording(self.simulator.engine, records, self.steps, self.checkpoint_interval, self.parameters)
+        length = self.steps, self.checkpoint_interval
+        return Recording(self.simulator.engine, records, *length, self.parameters, self._kept)
 
     @serialized
     def backward(

@@ -30,6 +30,7 @@ def rollout(
     steps: int | None = None,
     hold: int = 1,
     checkpoint_interval: int = 1,
+    keep_bytes: int | None = None,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     contact_forces: bool = False,
@@ -52,6 +53,10 @@ def rollout(
         hold: for how many steps each input acts. Only the states at which they change are returned.
         checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Must be 1 if
             hold isn't.
+        keep_bytes: memory for the working arrays of steps [bytes]. The backward pass reads those of the first steps
+            that fit, rather than running these steps again. All rollouts of this simulator whose backward pass is still
+            to come together keep as much. Default: a sixteenth of the device's memory; 0 with a checkpoint interval and
+            with integrator="rk4", whose steps are run again, and where no input requires a gradient.
         leave_out_bad_worlds: set the gradients of worlds with non-finite states or gradients to zero, so that shared
             parameters keep finite gradients. :attr:`sim.Simulator.bad_worlds` marks these worlds; the loss must exclude
             them itself.
@@ -125,7 +130,7 @@ def rollout(
     }
     settings = Settings(
         simulator, tuple(given), _number_of_steps(simulator, driven, steps, hold), checkpoint_interval,
-        leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration,
+        leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration, keep_bytes,
     )  # fmt: skip
     inputs = _inputs(simulator, q, qd, act, driven.values(), (q_low, broken), hold, given)
     q, qd, acts, force, *further = record(settings, *inputs)
@@ -242,6 +247,7 @@ def step(
     control: torch.Tensor | None = None,
     *,
     hold: int = 1,
+    keep_bytes: int | None = None,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     contact_forces: bool = False,
@@ -263,6 +269,7 @@ def step(
         tau: joint forces [num_worlds, nv]. Default: zeros.
         control: inputs of the actuators [num_worlds, nu]. Default: zeros.
         hold: number of steps, all with these inputs.
+        keep_bytes: memory for the working arrays of steps [bytes], as for :func:`rollout`.
         leave_out_bad_worlds: as for :func:`rollout`.
         act: states of actuators that have one [num_worlds, na].
         contact_forces: return the forces on the simulator's ``contact_sensors`` in the last step.
@@ -322,7 +329,7 @@ def step(
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
     settings = Settings(
         simulator, tuple(given), hold, 1, leave_out_bad_worlds, None if sensors is None else slice(-2, None),
-        sensors is not None and sensors.needs_acceleration,
+        sensors is not None and sensors.needs_acceleration, keep_bytes,
     )  # fmt: skip
     q, qd, acts, force, *further = record(
         settings, *_inputs(simulator, q, qd, act, driven, (q_low, broken), hold, given)

@@ -50,6 +50,7 @@ class Settings:
         leave_out_bad_worlds: True to give bad worlds a zero gradient.
         returned: indices of the stored states that are returned; None for the last one, without the dimension of steps.
         keeps_solved: True to keep a trajectory's ``solved``, see :func:`run_steps`.
+        keep_bytes: memory for kept steps, None for the default.
         recording: the rollout, with all its states and with the values of all parameters; freed by the backward pass
             unless the graph is retained.
     """
@@ -61,6 +62,7 @@ class Settings:
     leave_out_bad_worlds: bool
     returned: slice | None
     keeps_solved: bool = False
+    keep_bytes: int | None = None
     recording: Recording = field(init=False)
 
 
@@ -109,6 +111,7 @@ class RecordedRollout(torch.autograd.Function):
                 settings.keeps_solved,
                 _rows_or_none(kinematic_qd),
                 _rows_or_none(active),
+                settings.keep_bytes,
             )
             settings.recording = recording
             return _outputs(settings, recording.records)

@@ -21,6 +21,14 @@ BACKSWING_INLINE void call_each(const Array<wp::uint64>& calls) {
 #endif
 }
 
+// Add a number to the 64-bit words at these addresses.
+BACKSWING_INLINE void add_to_words(const Array<wp::uint64>& addresses, wp::int64 amount) {
+#ifndef __CUDA_ARCH__
+    for (int i = 0; i < addresses.shape[0]; ++i)
+        *reinterpret_cast<wp::uint64*>(addresses.data[i]) += static_cast<wp::uint64>(amount);
+#endif
+}
+
 // Set bytes to zero.
 BACKSWING_INLINE void set_to_zero(wp::uint64 address, wp::uint64 size) {
 #ifndef __CUDA_ARCH__

@@ -28,6 +28,10 @@ def replay_kernels() -> SimpleNamespace:
         """Call the kernels one after the other."""
 
     @native.func_native()
+    def add_to_words(addresses: wp.array(dtype=wp.uint64), amount: wp.int64):
+        """Add a number to the words at these addresses."""
+
+    @native.func_native()
     def set_to_zero(address: wp.uint64, size: wp.uint64):
         """Set bytes to zero."""
 
@@ -50,4 +54,13 @@ def replay_kernels() -> SimpleNamespace:
         """Set memory to zero. size: bytes."""
         set_to_zero(address, size)
 
-    return SimpleNamespace(module=module, replay=replay, clear_memory=clear_memory)
+    @wp.kernel(module=module, enable_backward=False)
+    def move_pointers(
+        # Data in
+        pointers: wp.array(dtype=wp.uint64),
+        by: wp.int64,
+    ):
+        """Move pointers among the arguments of launches. pointers: their addresses; by: bytes."""
+        add_to_words(pointers, by)
+
+    return SimpleNamespace(module=module, replay=replay, clear_memory=clear_memory, move_pointers=move_pointers)

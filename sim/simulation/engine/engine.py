@@ -10,6 +10,7 @@ import warp as wp
 from sim.arrays.critical_sections import sole_use
 from sim.arrays.topology import last_slides, low_words
 from sim.simulation.batches import Batches
+from sim.simulation.engine.keeping import KeptRollouts
 from sim.simulation.engine.parameter_checks import warn_of_damped_tendons
 from sim.simulation.engine.parameters import Parameters, Value
 from sim.simulation.engine.reports import Reports
@@ -32,6 +33,7 @@ class Engine:
         parameters: parameters with their present values.
         reports: reports of the last rollout and the last backward pass.
         kept_stages: stages of a step whose velocities are kept.
+        kept_rollouts: rollouts whose steps are kept.
         num_low: number of low words of a world, see :func:`low_words`.
     """
 
@@ -46,6 +48,7 @@ class Engine:
         self._present = self._shard_sets.present()
         warn_of_damped_tendons(settings, self.parameters.all_numbers())
         self.reports = Reports(settings, self._present.shards)
+        self.kept_rollouts = KeptRollouts()
         self._pool = ShardPool(settings.threads)
 
     @property

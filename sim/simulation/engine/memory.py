@@ -3,7 +3,7 @@
 import contextlib
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 import warp as wp
 
 from sim.arrays.host_memory import AnyArray
+from sim.arrays.moved_arrays import arrays_of
 from sim.errors import ModelError
 from sim.model.checks import counted
 from warp_kernels.types import LANES
@@ -137,26 +138,8 @@ def bytes_of(thing: object) -> int:
     structs.
     """
     seen: dict[int, int] = {}
-    visited: dict[int, int] = {}
-
-    def visit(value: object, depth: int) -> None:
-        if isinstance(value, wp.array):
-            if value.ptr:
-                seen[value.ptr] = max(seen.get(value.ptr, 0), value.capacity)
-            return
-        if visited.get(id(value), 0) >= depth:
-            return
-        visited[id(value)] = depth
-        if isinstance(value, Mapping):
-            for each in value.values():
-                visit(each, depth - 1)
-        elif isinstance(value, list | tuple):
-            for each in value:
-                visit(each, depth - 1)
-        elif hasattr(value, "__dict__") and not callable(value):
-            visit(vars(value), depth - 1)
-
-    visit(thing, 6)
+    for array in arrays_of(thing):
+        seen[array.ptr] = max(seen.get(array.ptr, 0), array.capacity)
     return sum(seen.values())
 
 

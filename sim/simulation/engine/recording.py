@@ -21,6 +21,7 @@ from sim.arrays.host_memory import AnyArray, HostArray, as_warp, copy_rows, new_
 from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.keeping import KeptRollout
 from sim.simulation.engine.record_layout import require_records
 from warp_kernels.rollout.checkpoint import checkpoint_kernels
 from warp_kernels.rollout.records import STATE, Records, StateArrays, state_arrays
@@ -115,6 +116,7 @@ class Recording:
         steps: number of steps.
         interval: number of steps between stored states.
         parameters: values of the parameters during the steps.
+        kept: steps whose working arrays are kept, or None.
     """
 
     engine: Engine
@@ -122,6 +124,7 @@ class Recording:
     steps: int
     interval: int
     parameters: Mapping[str, Any]
+    kept: KeptRollout | None = None
 
     def with_room(self) -> Records[AnyArray]:
         """Return the records with slots for the states between two stored ones and for stages, if needed."""
@@ -203,8 +206,14 @@ class Recording:
         records.norms, records.left_out = norms, left_out
         with self._own_parameters():
             self._record(names)
+            with paused_tape():
+                kept = self.kept.prepared(engine.shards, names) if self.kept else {}
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
-            engine.run_backward(lambda shard: shard.run_backward(names, records, last, *length))
+            try:
+                engine.run_backward(lambda shard: shard.run_backward(names, records, last, *length, kept.get(shard)))
+            finally:
+                if self.kept:
+                    self.kept.release()
             steps = [shard.step for shard in engine.shards]
             q_bar = self._accumulated([step.accumulated_q_bar for step in steps], self.records.q, loss.q)
             qd_bar = self._accumulated([step.accumulated_qd_bar for step in steps], self.records.qd, loss.qd)

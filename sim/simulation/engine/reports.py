@@ -13,6 +13,7 @@ from sim.simulation.engine.anchors import anchor_distances, constraint_forces
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
+from sim.simulation.stepping.pipeline import Step
 
 # Warning classes with their texts.
 Problems = list[tuple[type[Warning], str]]
@@ -59,15 +60,15 @@ class Reports:
 
     def solver_iterations(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.solver_iterations`."""
-        return np.concatenate([shard.step.solver_iterations.numpy() for shard in self.forward])
+        return np.concatenate([step.solver_iterations.numpy() for step in self._last_steps()])
 
     def constraint_error(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.constraint_error`."""
-        return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self.forward])
+        return np.concatenate([anchor_distances(step).max(axis=1, initial=0.0) for step in self._last_steps()])
 
     def constraint_force(self) -> dict[str, np.ndarray]:
         """Return the value of :attr:`sim.Simulator.constraint_force`."""
-        forces = [constraint_forces(shard.step) for shard in self.forward]
+        forces = [constraint_forces(step) for step in self._last_steps()]
         return {name: np.concatenate([each[name] for each in forces]) for name in forces[0]}
 
     def adjoint_residual(self) -> np.ndarray:
@@ -119,7 +120,7 @@ class Reports:
         self._rollouts += 1
         if self._rollouts & (self._rollouts - 1):
             return []
-        distances = np.concatenate([anchor_distances(shard.step) for shard in self.forward])
+        distances = np.concatenate([anchor_distances(step) for step in self._last_steps()])
         options = step.contact_options
         bound = hard_options(options).corrections[0]
         recovery = options.recovery_time if isinstance(options, HardContact) else HardContact.recovery_time
@@ -134,6 +135,12 @@ class Reports:
         closes = f"in world {world}, which closes at {bound:g} m/s at most"
         advice = "give a q0 that closes it, lighter loads or a shorter dt; see Simulator.constraint_error"
         return [(OpenConstraintWarning, f"{where} {closes}; this is the only warning; {advice}")]
+
+    def _last_steps(self) -> list[Step]:
+        """Return the steps whose working arrays hold what the last step of the last rollout computed."""
+        for shard in self.forward:
+            shard.show_last_step()
+        return [shard.step for shard in self.forward]
 
     def last_bad_steps(self) -> list[wp.array]:
         """Return each world's last step of a backward pass with a gradient that isn't finite, -1 for none, by shard."""

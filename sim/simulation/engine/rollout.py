@@ -15,7 +15,8 @@ from sim.errors import ModelError
 from sim.model.checks import counted, is_whole
 from sim.model.parameters import range_in_words
 from sim.simulation.engine.engine import Engine
-from sim.simulation.engine.memory import require_trajectory_memory
+from sim.simulation.engine.keeping import require_keep_bytes
+from sim.simulation.engine.memory import device_memory, require_trajectory_memory
 from sim.simulation.engine.recording import Recording, begun_with, rows_like
 from sim.simulation.engine.reports import Problems, first_bad_state
 from sim.simulation.engine.settings import Settings
@@ -23,6 +24,9 @@ from warp_kernels.rollout.records import StateArrays, state_arrays
 
 # Packages whose functions are skipped to find the caller that a warning is for.
 NOT_CALLERS = ("sim", "torch")
+
+# Share of a device's memory that kept steps take by default.
+DEFAULT_SHARE = 16
 
 LONGEST_INTERVAL = 2**31 - 1  # steps; kernels count in 32 bits
 
@@ -39,6 +43,7 @@ def run_steps(
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
     active: AnyArray | None = None,
+    keep_bytes: int | None = None,
 ) -> Recording:
     """Take steps, with arrays of the right shapes that nobody else writes to.
 
@@ -55,6 +60,8 @@ def run_steps(
             MuJoCo's law.
         kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk], or None for those of the state.
         active: equality constraints that are on [steps, num_worlds, n], or None for those of the parameters.
+        keep_bytes: memory for kept steps, see :meth:`sim.Simulator.rollout`; None for the default if ``gradients`` is
+            given.
 
     Raises:
         ModelError: for numbers of steps that are not whole.
@@ -68,8 +75,9 @@ def run_steps(
         raise ModelError(
             f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
         )
+    require_keep_bytes(keep_bytes, int(checkpoint_interval), engine.kept_stages)
     length = int(steps), min(int(checkpoint_interval), LONGEST_INTERVAL)
-    return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd, active)
+    return run_rollout(engine, first, tau, control, *length, gradients, keeps_solved, kinematic_qd, active, keep_bytes)
 
 
 def run_rollout(
@@ -83,6 +91,7 @@ def run_rollout(
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
     active: AnyArray | None = None,
+    keep_bytes: int | None = None,
 ) -> Recording:
     """Run steps as :func:`run_steps`, with checked numbers of steps; one step's inputs may have no dimension of
     steps.
@@ -106,9 +115,17 @@ def run_rollout(
         records.q_low = zero_rows((rows, settings.num_worlds, engine.num_low), settings.model.scalar, settings.device)
     records.tau, records.control, records.kinematic_qd, records.active = tau, control, kinematic_qd, active
     engine.parameters.spoil_worlds(records.q)
+    if keep_bytes is None:
+        keeps = gradients is not None and interval == 1 and not engine.kept_stages
+        keep_bytes = device_memory(settings.device) // DEFAULT_SHARE if keeps else 0
+    elif keep_bytes and gradients is None:
+        gradients = frozenset()
+    kept = None
     with paused_tape():
         for shard in engine.shards:
             shard.record_forward(gradients)
+        if keep_bytes and steps and gradients is not None:
+            kept = engine.kept_rollouts.begin(engine.shards, steps, keep_bytes, gradients)
     bad_state = records.bad_state = _room_for_bad_states(settings, steps)
     if settings.contact_sensors:
         shape = (steps, settings.num_worlds, engine.shards[0].step.num_sensors, 3)
@@ -121,9 +138,10 @@ def run_rollout(
                 "rollout: keeps_solved requires sim.MujocoContact and a model with sensors of accelerations"
             )
         records.solved = rows_like(records.qd, steps)
-    recording = Recording(engine, records, steps, interval, engine.parameters.values)
+    recording = Recording(engine, records, steps, interval, engine.parameters.values, kept)
     with_room = recording.with_room()
-    engine.run_forward(lambda shard: shard.run_forward(with_room, steps, interval))
+    blocks, names = kept.blocks if kept else {}, gradients or frozenset()
+    engine.run_forward(lambda shard: shard.run_forward(with_room, steps, interval, blocks.get(shard), names))
     if engine.num_low and steps == 1 and records.q_low is None:
         records.q_low = _low_words_of_a_step(engine)
     _report(engine, bad_state, steps)

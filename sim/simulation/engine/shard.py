@@ -10,12 +10,14 @@ from sim.arrays.graphs import Graph, capture, is_listed
 from sim.arrays.host_memory import AnyArray, HostNumbers, copy_rows
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
+from sim.simulation.engine.kept_steps import KeptBlock, KeptMemory
 from sim.simulation.engine.record_layout import hashed_records
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.rollout.checkpoint import checkpoint_kernels
 from warp_kernels.rollout.records import Records, addresses
+from warp_kernels.rollout.replay import replay_kernels
 from warp_kernels.rollout.trajectory import trajectory_kernels
 
 # Maximum number of steps per launch, and the duration [s] above which the next launch has fewer: signals wait for its
@@ -32,6 +34,7 @@ class Shard:
     Attributes:
         overflow: dropped contacts, summed over the steps of the last rollout [num_worlds].
         low: low words of positions after the last step [num_worlds, n].
+        kept: memory of kept steps.
         stopped: whether its thread is to stop at the next launch, because its caller has ended.
     """
 
@@ -43,6 +46,8 @@ class Shard:
         self._stages: Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
         self._backward: dict[frozenset[str], Graph] = {}
+        self.kept = KeptMemory(step)
+        self._last_kept: KeptBlock | None = None
         self._rows: StepRows | None = None
         self._row_graphs: list[Graph] = []
         self._fingerprint: Graph | None = None
@@ -92,6 +97,21 @@ class Shard:
             self._try(step.run_adjoint)
             self._backward[names] = self._capture(step.backward_step)
 
+    def record_kept(self, names: frozenset[str]) -> bool:
+        """Capture steps that are kept, and their adjoints with the gradients of these parameters. Call it from one
+        thread only.
+
+        Returns:
+            as :meth:`KeptMemory.record`.
+        """
+        self.step.prepare_backward()
+        self.step.watch_parameters(names)
+        return self.kept.record(names, self._capture)
+
+    def prepare_kept(self, names: frozenset[str], block: KeptBlock) -> None:
+        """Capture the kept steps of some memory, after :meth:`record_kept`. Call it from one thread only."""
+        self.kept.graphs(names).prepare(block, self._capture)
+
     def record_rows(self, copies: int) -> None:
         """Capture the launches that compute the matrices of a step, see :class:`StepRows`. Call it from one thread
         only.
@@ -130,19 +150,40 @@ class Shard:
         self._bind(records, (0, interval, steps))
         self._replay((self._fingerprint,), 1)
 
-    def run_forward(self, records: Records[AnyArray], steps: int, interval: int) -> None:
+    def run_forward(
+        self,
+        records: Records[AnyArray],
+        steps: int,
+        interval: int,
+        kept: KeptBlock | None = None,
+        names: frozenset[str] = frozenset(),
+    ) -> None:
         """Compute the states after the initial one of a trajectory.
 
         Args:
             records: states and inputs of the trajectory, with slots for the states between two stored ones.
             steps: number of steps.
             interval: number of steps between stored states.
+            kept: memory for the first steps, which are kept; None for none.
+            names: parameters for whose gradients kept steps have been captured.
         """
         assert self._forward is not None, "record_forward comes first"
         self._bind(records, (0, interval, steps))
         for report in self._forward_reports:
             report.write(0)
-        self._replay((self._forward,), steps)
+        if kept:
+            graph = self.kept.graphs(names).forward
+            graph.begin_at(kept.addresses[0])
+            self._replay((graph,), kept.steps)
+        count = kept.steps if kept else 0
+        self._last_kept = kept if count == steps else None
+        self._replay((self._forward,), steps - count)
+
+    def show_last_step(self) -> None:
+        """Make the working arrays hold what the last step of the last rollout computed, if it was kept."""
+        if self._last_kept:
+            self._last_kept.show(self._last_kept.steps - 1)
+            self._last_kept = None
 
     def run_backward(
         self,
@@ -152,6 +193,7 @@ class Shard:
         steps: int,
         interval: int,
         finds_stages: bool,
+        kept: KeptBlock | None = None,
     ) -> None:
         """Run the backward pass of a trajectory; the step's carried_... arrays then hold the adjoint of the initial
         state.
@@ -165,6 +207,7 @@ class Shard:
             steps: number of steps.
             interval: number of steps between stored states.
             finds_stages: whether stages are recomputed because the records don't have them, see :meth:`record_stages`.
+            kept: memory of the first steps, if they are kept.
         """
         step = self.step
         self._bind(records, (steps, interval, steps))
@@ -184,7 +227,11 @@ class Shard:
             assert self._stages is not None, "record_stages comes first"
             graphs = (self._stages, *graphs)
         if interval == 1:
-            self._replay(graphs, steps)
+            self._replay(graphs, steps - (kept.steps if kept else 0))
+            if kept:
+                graph = self.kept.graphs(names).backward
+                graph.begin_at(kept.addresses[-1])
+                self._replay((graph,), kept.steps)
             return
         for first in reversed(range(0, steps, interval)):
             count = min(interval, steps - first)
@@ -240,21 +287,23 @@ class Shard:
             self._bind(None, (0, 1, 0))
             work()
 
-    def _capture(self, work: Callable[[], None]) -> Graph:
-        """Capture launches as a graph. Their kernels must have been loaded."""
+    def _capture(self, work: Callable[[], None], make: Callable[[Callable[[], None]], Graph] | None = None) -> Graph:
+        """Capture launches as a graph, of another kind than usual by ``make``. Their kernels must have been loaded."""
         device = self.step.device
+        make = make or (lambda work: capture(work, device))
         load_modules([checkpoint_kernels(self.step.scalar).module], device)
         if not device.is_cpu:
-            return capture(work, device)
-        kernels = denormal_kernels()
-        load_kernels([kernels.flush_denormals, kernels.restore_denormals], device)
+            return make(work)
+        kernels, replaying = denormal_kernels(), replay_kernels()
+        of_graphs = [replaying.replay, replaying.move_pointers]
+        load_kernels([kernels.flush_denormals, kernels.restore_denormals, *of_graphs], device)
 
         def without_denormals() -> None:
             launch(kernels.flush_denormals, 1, device=device, control=self._control)
             work()
             launch(kernels.restore_denormals, 1, device=device, control=self._control)
 
-        return capture(without_denormals, device)
+        return make(without_denormals)
 
     def _bind(self, records: Records[AnyArray] | None, cursor: tuple[int, int, int]) -> None:
         self._table.write_only({} if records is None else addresses(records))

@@ -122,6 +122,7 @@ class GridCollision(CollisionModel):
             stated=own.pair_stated,
             bits=own.all_candidates(num_worlds),
         )
+        own.found = own.candidates
         buckets = 1 << max(8 * members - 1, 1).bit_length()
         own.cells = fill(
             self._structs.Cells,

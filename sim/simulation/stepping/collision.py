@@ -188,6 +188,8 @@ class CollisionModel:
     """
 
     by_grid = False
+    # Arrays in which a step finds its pairs.
+    found: Any = ()
     directions: Any | None = None
     box_pairs: Any | None = None
     cells: Any

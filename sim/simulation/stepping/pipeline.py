@@ -11,6 +11,7 @@ import warp as wp
 
 from sim.arrays.launch import run_backward
 from sim.simulation.stepping.stages.stages import Stages
+from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
 from warp_kernels.rollout.checkpoint import checkpoint_kernels
 
 
@@ -125,15 +126,48 @@ class Step(Stages):
         self.forward()
         self.store(**reports)
 
+    def kept_step(self) -> wp.Tape:
+        """Take the step at the cursor as :meth:`forward_step`, and return its tape for :meth:`kept_adjoint`."""
+        self.load()
+        with wp.Tape() as tape:
+            self.record(tape)
+        # The last stage turns the velocities that the adjoint reads into those of the next state.
+        found, aside = (self.q_next, self.qd_next), (self.q_aside, self.qd_aside)
+        self._copy_states(found, aside)
+        self.kinematics.integrate()
+        self.store()
+        self._copy_states(aside, found)
+        return tape
+
+    def _copy_states(self, source: tuple[wp.array, wp.array], target: tuple[wp.array, wp.array]) -> None:
+        """Copy coordinates and velocities."""
+        kernel, (q, qd), (q_to, qd_to) = runge_kutta_kernels(self.scalar).copy_state, source, target
+        self.launch(kernel, self.num_worlds, q_from=q, qd_from=qd, q_to=q_to, qd_to=qd_to)
+
+    def kept_adjoint(self, tape: wp.Tape) -> None:
+        """Move the cursor back, and apply the adjoint of the step there, whose working arrays are as it left them."""
+        self._begin_adjoint()
+        self._load_adjoint()
+        run_backward(tape)
+        self._end_adjoint()
+
     def backward_step(self) -> None:
         """Move the cursor back, recompute the step there on a tape, and apply its adjoint."""
-        kernels = checkpoint_kernels(self.scalar)
-        self.launch(kernels.move_cursor, 1, by=-1)
-        self.clear_adjoints()
+        self._begin_adjoint()
         self.load()
-        self.launch(kernels.load_adjoint, self.num_worlds)
-        self.activations.load_adjoint(self)
+        self._load_adjoint()
         self.run_adjoint()
+        self._end_adjoint()
+
+    def _begin_adjoint(self) -> None:
+        self.launch(checkpoint_kernels(self.scalar).move_cursor, 1, by=-1)
+        self.clear_adjoints()
+
+    def _load_adjoint(self) -> None:
+        self.launch(checkpoint_kernels(self.scalar).load_adjoint, self.num_worlds)
+        self.activations.load_adjoint(self)
+
+    def _end_adjoint(self) -> None:
         self.store_adjoint()
         self.activations.store_adjoint(self)
 

@@ -307,5 +307,9 @@ class Stage:
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
 
+    def scratch(self) -> list[Any]:
+        """Return arrays, and structs of arrays, that an adjoint writes before it reads them: kept steps share them."""
+        return []
+
     def gather(self) -> None:
         """Gather arrays in structs anew, because they now have gradients."""

@@ -183,6 +183,10 @@ class Newton(ConstraintSolver):
         if self._rows_respond:
             self.coupled_response = self._responses()
 
+    def scratch(self) -> list[Any]:
+        """Return the memory of lane groups, which one group uses after the other."""
+        return [vars(self.shared)] if self.rows_by_groups else []
+
     def solve(self) -> None:
         """Solve for the velocities that are consistent with the impulses of the constraint laws."""
         self._regularise()

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import warp as wp
 
 from sim.arrays.launch import clear
+from sim.arrays.moved_arrays import arrays_of
 from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
@@ -50,6 +51,7 @@ class Stages(Workspace):
         stops: stops of free bodies and limbs at static meshes; None in models without these.
         sensors: forces and accelerations for sensors; None without such sensors.
         accumulated_q_bar, accumulated_qd_bar: adjoint of the state that the backward pass has reached.
+        q_aside, qd_aside: next state as the adjoint reads it, while a kept step stores another.
         parameter_gradients: gradients of parameters by name.
     """
 
@@ -58,6 +60,8 @@ class Stages(Workspace):
     dynamics_of: ClassVar[Callable[..., FreeDynamics]] = FreeDynamics
     accumulated_q_bar: wp.array
     accumulated_qd_bar: wp.array
+    q_aside: wp.array
+    qd_aside: wp.array
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -97,6 +101,7 @@ class Stages(Workspace):
         self._contact_adjoint_memory = shared_gradients(of_contacts, self.device)
         for array in (self.q_next, self.qd_next, self.qd_path, self.joint_damping.qd_solved):
             array.requires_grad = True
+        self.q_aside, self.qd_aside = wp.zeros_like(self.q), wp.zeros_like(self.qd)
         self.accumulated_q_bar, self.accumulated_qd_bar = (
             wp.zeros_like(x, requires_grad=False) for x in (self.q, self.qd)
         )
@@ -115,6 +120,17 @@ class Stages(Workspace):
             *self.activations.differentiated, *(self.tendons.differentiated if self.tendons else []),
             *(self.transmissions.differentiated if self.transmissions else []),
         ]  # fmt: skip
+
+    @property
+    def not_kept(self) -> list[Any]:
+        """Return what kept steps share: the model, its parameters, reports, accumulated adjoints and scratch memory."""
+        found = {array.ptr for array in arrays_of(self.collision.found)}
+        fixed = [array for array in arrays_of(self.collision) if array.ptr not in found]
+        model = [self.device_model, fixed, self.law, self.parameter_gradients]
+        engine = [self.table, self.cursor, self.accumulated_q_bar, self.accumulated_qd_bar]
+        reports = [self.largest_residual, self.adjoint_residual, self.total_overflow, self.last_bad_step]
+        reports.append(self.kinematics.q_low_next)
+        return [*model, *engine, *reports, *(each for stage in self._stages for each in stage.scratch())]
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recorded backward pass adds to."""
