@@ -30,7 +30,7 @@ def rollout(
     steps: int | None = None,
     hold: int = 1,
     checkpoint_interval: int = 1,
-    keep_bytes: int | None = None,
+    keep_bytes: int = 0,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     contact_forces: bool = False,
@@ -55,8 +55,8 @@ def rollout(
             hold isn't.
         keep_bytes: memory for the working arrays of steps [bytes]. The backward pass reads those of the first steps
             that fit, rather than running these steps again. All rollouts of this simulator whose backward pass is still
-            to come together keep as much. Default: a sixteenth of the device's memory; 0 with a checkpoint interval and
-            with integrator="rk4", whose steps are run again, and where no input requires a gradient.
+            to come together keep as much. None is kept where no input requires a gradient; not available with a
+            checkpoint interval and integrator="rk4".
         leave_out_bad_worlds: set the gradients of worlds with non-finite states or gradients to zero, so that shared
             parameters keep finite gradients. :attr:`sim.Simulator.bad_worlds` marks these worlds; the loss must exclude
             them itself.
@@ -247,7 +247,7 @@ def step(
     control: torch.Tensor | None = None,
     *,
     hold: int = 1,
-    keep_bytes: int | None = None,
+    keep_bytes: int = 0,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     contact_forces: bool = False,

@@ -50,7 +50,7 @@ class Settings:
         leave_out_bad_worlds: True to give bad worlds a zero gradient.
         returned: indices of the stored states that are returned; None for the last one, without the dimension of steps.
         keeps_solved: True to keep a trajectory's ``solved``, see :func:`run_steps`.
-        keep_bytes: memory for kept steps, None for the default.
+        keep_bytes: memory for kept steps [bytes].
         recording: the rollout, with all its states and with the values of all parameters; freed by the backward pass
             unless the graph is retained.
     """
@@ -62,7 +62,7 @@ class Settings:
     leave_out_bad_worlds: bool
     returned: slice | None
     keeps_solved: bool = False
-    keep_bytes: int | None = None
+    keep_bytes: int = 0
     recording: Recording = field(init=False)
 
 
@@ -100,6 +100,7 @@ class RecordedRollout(torch.autograd.Function):
             impulses = first_impulses(simulator.engine, None)
             if impulses is not None:
                 first.impulse, first.key = impulses.value, impulses.key
+            gradients = _gradients(settings, (q, qd, act, tau, control, kinematic_qd), values)
             recording = run_steps(
                 simulator.engine,
                 first,
@@ -107,11 +108,11 @@ class RecordedRollout(torch.autograd.Function):
                 _rows_or_none(control),
                 settings.steps,
                 settings.checkpoint_interval,
-                _gradients(settings, (q, qd, act, tau, control, kinematic_qd), values),
+                gradients,
                 settings.keeps_solved,
                 _rows_or_none(kinematic_qd),
                 _rows_or_none(active),
-                settings.keep_bytes,
+                settings.keep_bytes if gradients is not None else 0,
             )
             settings.recording = recording
             return _outputs(settings, recording.records)

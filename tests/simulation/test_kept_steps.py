@@ -151,18 +151,19 @@ def test_parameters_are_those_of_the_rollout():
     assert_same(gradients(case, kept), expected)
 
 
-@pytest.mark.parametrize("keep_bytes", [0, 100_000, None])
+@pytest.mark.parametrize("keep_bytes", [0, 100_000, PLENTY])
 def test_torch(keep_bytes):
     model = hopper("float64")
     simulator = sim.Simulator(model, DT, WORLDS, "cpu")
     q, qd, tau = (torch.tensor(np.array(x)) for x in inputs(model, STEPS, WORLDS))
     mass = torch.tensor(model.parameters["mass"], dtype=torch.float64)
 
-    def found(keep_bytes: int | None) -> tuple[torch.Tensor, ...]:
+    def found(keep_bytes: int) -> tuple[torch.Tensor, ...]:
         given = [x.clone().requires_grad_() for x in (q, qd, tau, mass)]
         result = sim.torch.rollout(simulator, *given[:3], keep_bytes=keep_bytes, mass=given[3])
         kept = simulator.engine.kept_rollouts.bytes
-        assert kept > 0 if keep_bytes is None else kept <= keep_bytes
+        assert kept <= keep_bytes
+        assert kept > 0 or keep_bytes < PLENTY
         after = sim.torch.step(simulator, result.q[-1], result.qd[-1], given[2][0], keep_bytes=keep_bytes)
         loss = result.q.square().sum() + after.qd.sum()
         first = torch.autograd.grad(loss, given, retain_graph=True)
@@ -194,7 +195,6 @@ def test_what_is_run_again():
     simulator = sim.Simulator(hopper("float64"), DT, WORLDS, "cpu")
     with raises_naming("keep_bytes", "checkpoint_interval"):
         simulator.rollout(simulator.initial_state(), steps=4, keep_bytes=PLENTY, checkpoint_interval=2)
-    law = sim.MujocoContact()
-    simulator = sim.Simulator(hopper("float64"), DT, WORLDS, "cpu", law, integrator="rk4")
+    simulator = CASES["mujoco_rk4_1"]().simulator()
     with raises_naming("keep_bytes", "rk4"):
         simulator.rollout(simulator.initial_state(), steps=4, keep_bytes=PLENTY)

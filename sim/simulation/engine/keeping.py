@@ -92,7 +92,7 @@ class KeptRollouts:
         return rollout if rollout.prepared(shards, names) else None
 
 
-def require_keep_bytes(keep_bytes: int | None, interval: int, stages: int) -> None:
+def require_keep_bytes(keep_bytes: int, interval: int, stages: int) -> None:
     """Check the argument ``keep_bytes`` of a rollout.
 
     Args:
@@ -103,8 +103,6 @@ def require_keep_bytes(keep_bytes: int | None, interval: int, stages: int) -> No
     Raises:
         ModelError: naming the argument and the remedy.
     """
-    if keep_bytes is None:
-        return
     if not is_whole(keep_bytes, 0):
         raise ModelError(f"rollout: keep_bytes is {keep_bytes!r}; it must be a whole number of at least 0")
     if keep_bytes and interval > 1:

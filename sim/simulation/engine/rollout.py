@@ -16,7 +16,7 @@ from sim.model.checks import counted, is_whole
 from sim.model.parameters import range_in_words
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.keeping import require_keep_bytes
-from sim.simulation.engine.memory import device_memory, require_trajectory_memory
+from sim.simulation.engine.memory import require_trajectory_memory
 from sim.simulation.engine.recording import Recording, begun_with, rows_like
 from sim.simulation.engine.reports import Problems, first_bad_state
 from sim.simulation.engine.settings import Settings
@@ -24,9 +24,6 @@ from warp_kernels.rollout.records import StateArrays, state_arrays
 
 # Packages whose functions are skipped to find the caller that a warning is for.
 NOT_CALLERS = ("sim", "torch")
-
-# Share of a device's memory that kept steps take by default.
-DEFAULT_SHARE = 16
 
 LONGEST_INTERVAL = 2**31 - 1  # steps; kernels count in 32 bits
 
@@ -43,7 +40,7 @@ def run_steps(
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
     active: AnyArray | None = None,
-    keep_bytes: int | None = None,
+    keep_bytes: int = 0,
 ) -> Recording:
     """Take steps, with arrays of the right shapes that nobody else writes to.
 
@@ -60,8 +57,7 @@ def run_steps(
             MuJoCo's law.
         kinematic_qd: velocities of the kinematic joints [steps, num_worlds, nk], or None for those of the state.
         active: equality constraints that are on [steps, num_worlds, n], or None for those of the parameters.
-        keep_bytes: memory for kept steps, see :meth:`sim.Simulator.rollout`; None for the default if ``gradients`` is
-            given.
+        keep_bytes: memory for kept steps, see :meth:`sim.Simulator.rollout`.
 
     Raises:
         ModelError: for numbers of steps that are not whole.
@@ -91,7 +87,7 @@ def run_rollout(
     keeps_solved: bool = False,
     kinematic_qd: AnyArray | None = None,
     active: AnyArray | None = None,
-    keep_bytes: int | None = None,
+    keep_bytes: int = 0,
 ) -> Recording:
     """Run steps as :func:`run_steps`, with checked numbers of steps; one step's inputs may have no dimension of
     steps.
@@ -115,10 +111,7 @@ def run_rollout(
         records.q_low = zero_rows((rows, settings.num_worlds, engine.num_low), settings.model.scalar, settings.device)
     records.tau, records.control, records.kinematic_qd, records.active = tau, control, kinematic_qd, active
     engine.parameters.spoil_worlds(records.q)
-    if keep_bytes is None:
-        keeps = gradients is not None and interval == 1 and not engine.kept_stages
-        keep_bytes = device_memory(settings.device) // DEFAULT_SHARE if keeps else 0
-    elif keep_bytes and gradients is None:
+    if keep_bytes and gradients is None:
         gradients = frozenset()
     kept = None
     with paused_tape():
