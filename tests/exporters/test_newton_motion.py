@@ -92,6 +92,17 @@ def cart_pole():
     return model, model.q0, {"slide": (0.5,), "hinge": (1.0,)}
 
 
+def gantry():
+    """A slide along x from the world's origin, away from zero."""
+    builder = sim.ModelBuilder()
+    builder.add_link("trolley", mass=2.0, inertia=INERTIA)
+    builder.add_joint("slide", "prismatic", child="trolley", axis=(1, 0, 0), q0=0.3)
+    builder.add_link("load", mass=0.5, inertia=INERTIA / 10, com=(0, 0, -0.5))
+    builder.add_joint("hinge", "revolute", parent="trolley", child="load", axis=(0, 1, 0), q0=0.4)
+    model = builder.finalize("float64")
+    return model, model.q0, {"slide": (0.5,), "hinge": (1.0,)}
+
+
 def ball_and_servo():
     """A ball joint with an armature and a damper, and a servo on a hinge, whose input is zero."""
     builder = sim.ModelBuilder()
@@ -145,6 +156,7 @@ CASES = {
     "chain with armature": lambda: chain(armature=0.1),
     "chain with springs": lambda: chain(spring=sim.Spring(damping=0.5, stiffness=20.0, rest=0.1)),
     "cart-pole": cart_pole,
+    "gantry": gantry,
     "ball and servo": ball_and_servo,
     "quadruped": quadruped,
     "joints in series": joints_in_series,

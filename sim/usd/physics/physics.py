@@ -180,7 +180,12 @@ def _add_joint(
     # USD only has the axes X, Y and Z, so the joint frame is rotated to make X the joint axis.
     has_axis = scalar or kind == codes.SPHERICAL
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
-    for number, frame in enumerate(series.frames(link)):
+    frames = series.frames(link)
+    if parent == -1 and scalar and is_identity(frames[0]) and turn.magnitude() == 0.0:
+        # Newton takes a root's frame in the world that is the identity for one that is missing, and assumes that the
+        # joint is at zero. Another angle about the axis is the same joint.
+        turn = Rotation.from_rotvec(0.5 * np.pi * X_AXIS)
+    for number, frame in enumerate(frames):
         rotation = turn if is_identity(frame) else Rotation.from_quat(frame[3:]) * turn
         getattr(joint, f"CreateLocalPos{number}Attr")(_vector(frame[:3]))
         getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(rotation))
