@@ -129,7 +129,7 @@ def training_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def in_short(record: dict[str, Any]) -> str:
-    """Return a line for each robot: the time to the goal by its fastest case, and the error at the end."""
+    """Return a line for each robot, law and algorithm: the time to the goal, and the error at the end."""
     lines = []
     for robot in dict.fromkeys(map(robot_of, record["rows"])):
         cases = by_case([row for row in record["rows"] if robot_of(row) == robot])

@@ -161,6 +161,7 @@ def test_files_keep_delays(tmp_path, suffix):
 def test_messages_name_the_actuator(tmp_path):
     refuses(lambda: sim.Delay(-0.1, 3), "time", -0.1)
     refuses(lambda: sim.Delay(0.1, 0), "samples", 0)
+    refuses(lambda: sim.Delay(0.1, 10**11), "samples", 10**11)
     model = arm(sim.Delay(0.02, samples=3), None).finalize("float64")
     with raises_naming("joint0", 0.02, 3):
         sim.Simulator(model, DT, device="cpu")

@@ -11,6 +11,7 @@ import torch
 
 import sim
 from sim.envs import GaitTask, TaskState, VectorEnv, legged_robot
+from sim.terrain import Terrain
 from tests.errors import raises_naming
 
 BIPED = """
@@ -227,3 +228,23 @@ def test_the_height_of_a_foot_that_is_fixed_to_its_shin(tmp_path):
     np.testing.assert_allclose(
         task.lifted(TaskState(q, torch.zeros(4, 8).double(), torch.zeros(4), {})), expected, atol=1e-7
     )
+
+
+def test_feet_on_terrain_are_measured_from_the_ground_below_each(file):
+    """On a slope; beyond its border no foot is higher than the others."""
+    x, y = np.meshgrid(0.5 * np.arange(-10, 11), 0.5 * np.arange(-10, 11))
+    slope = Terrain(0.3 * x - 0.2 * y, 0.5, np.zeros((0, 6)), np.zeros((1, 1, 3)))
+    task = Walker(legged_robot(file, {}, terrain=slope, dtype="float64"))
+    q = torch.tensor(task.robot.q).repeat(4, 1)
+    q[:, :3] += torch.tensor([[0.1, 0.2, 0.5], [-0.6, 0.4, 0.7], [0.8, -0.7, 0.3], [100.0, 0.0, 0.0]])
+    q[:, 7:] += torch.tensor([0.2, -0.2, -0.3, 0.3])
+    q[2, 3:7] = torch.tensor([0.0, 0.0, math.sin(0.4), math.cos(0.4)])
+    poses = sim.forward_kinematics(task.model(), q.numpy()).numpy()
+    soles = poses[:, [task.model().link_names.index(name) for name in ("left_sole", "right_sole")]]
+    height = soles[..., 2] - 0.3 * soles[..., 0] + 0.2 * soles[..., 1]
+    expected = height - height.min(axis=1, keepdims=True)
+    assert expected[:3].max(axis=1).min() > 0.02
+    expected[3] = 0.0
+    lifted = lambda q: task.lifted(TaskState(q, torch.zeros(len(q), 10).double(), torch.zeros(len(q)), {}))  # noqa: E731
+    np.testing.assert_allclose(lifted(q), expected, atol=1e-9)
+    assert torch.autograd.gradcheck(lifted, q[:3].requires_grad_(), atol=1e-6)

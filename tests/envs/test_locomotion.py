@@ -170,6 +170,14 @@ def test_a_robot_moves_at_least_one_joint(locked, tmp_path):
         legged_robot(file, {}, locked=locked)
 
 
+@pytest.mark.parametrize("kp", [{}, {".*calf.*": 1.0}])
+def test_a_robot_with_few_servos_or_none_moves_at_least_one_joint(kp):
+    with raises_naming("quadruped.urdf", "locked", "'.*'", "all joints"):
+        legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=kp, locked=".*")
+    robot = legged_robot(quadruped.QUADRUPED_URDF, STAND, kp=kp, locked=".*hip.*")
+    assert (len(robot.joints), robot.model.nu) == (8, 4 * len(kp))
+
+
 def test_joints_of_tendons_are_not_locked(tmp_path):
     file = tmp_path / "tendon.xml"
     tendon = '<tendon><fixed name="string"><joint joint="neck" coef="1"/></fixed></tendon>'
@@ -248,16 +256,22 @@ def test_targets_are_in_units_of_the_actuators(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "feet", "joints"), [("Go2Velocity", 4, 12), ("G1Velocity", 2, 12)])
-def test_robots_of_example_robot_data_stand(name, feet, joints):
-    """For half a second, with actions and commands of zero."""
-    env = sim.envs.make(name, 2, device="cpu", seed=0, delay=0.01)
+@pytest.mark.parametrize(
+    ("name", "feet", "options", "steps"),
+    [
+        ("Go2Velocity", 4, {"idle": 1.0}, 25),
+        ("Go2GetUp", 4, {"first_tilt": 0.0, "bend": 0.1}, 50),
+        ("G1Velocity", 2, {"idle": 1.0}, 25),
+    ],
+)
+def test_robots_of_example_robot_data_stand(name, feet, options, steps):
+    """With actions and commands of zero, for half a second; one that falls upright, after a second."""
+    env = sim.envs.make(name, 2, device="cpu", seed=0, delay=0.01, **options)
     task = env.task
-    assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, joints, joints)
-    task.idle = 1.0
+    assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, 12, 12)
     env.reset()
-    for _ in range(25):
-        _, reward, terminated, _, _ = env.step(torch.zeros(2, joints))
+    for _ in range(steps):
+        _, reward, terminated, _, _ = env.step(torch.zeros(2, 12))
         assert not terminated.any()
     assert bool(reward.isfinite().all())
     assert bool((task.height(env.state) > 0.8 * task.robot.height).all())
@@ -564,11 +578,16 @@ def test_settings_are_arguments(cls):
         ({"start_bend": "far"}, ["start_bend", "'far'"]),
         ({"noise": 0.1}, ["noise", "float", "dictionary"]),
         ({"weights": ["air"]}, ["weights", "list", "dictionary"]),
+        ({"noise": {"velocity": "much"}}, ["noise", "'velocity'", "'much'"]),
+        ({"noise": {"velocity": -0.1}}, ["noise", "'velocity'", "-0.1", "at least 0"]),
+        ({"weights": {"air": None}}, ["weights", "'air'", "None"]),
+        ({"weights": {"air": math.inf}}, ["weights", "'air'", "finite"]),
         ({"idle": 1.5}, ["idle", "1.5"]),
         ({"tilt": math.inf}, ["tilt", "inf"]),
         ({"least_height": math.nan}, ["least_height", "nan"]),
         ({"delay": -0.01}, ["delay", "-0.01"]),
         ({"delay": "slow"}, ["delay", "'slow'"]),
+        ({"delay": 1e9}, ["samples", "200000000000", "10000000"]),
         ({"terrain": "smooth"}, ["terrain", "'smooth'", "'rough'"]),
         ({"spread": 0.1, "delay": 0.01}, ["spread", "float", "dictionary"]),
     ],
@@ -576,8 +595,9 @@ def test_settings_are_arguments(cls):
 def test_settings_out_of_range(options, named):
     with raises_naming(*named):
         QuadrupedVelocity(**options)
-    with raises_naming("first_tilt", "-1"):
-        QuadrupedGetUp(first_tilt=-1.0)
+    for tilt in (-1.0, 3.2):
+        with raises_naming("first_tilt", str(tilt).removesuffix(".0")):
+            QuadrupedGetUp(first_tilt=tilt)
 
 
 def test_each_episode_draws_a_delay_of_the_servos():

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.checks import (
+    MOST_ITEMS,
     as_numbers,
     is_whole,
     number,
@@ -361,7 +362,8 @@ class Delay:
         samples: number of past inputs that the actuator remembers: the largest delay in time steps, at least 1.
 
     Raises:
-        ModelError: for a time that is negative or not finite, and samples that aren't a positive whole number.
+        ModelError: for a time that is negative or not finite, and samples that aren't a whole number from 1 to
+            10,000,000.
 
     Example:
         >>> import sim
@@ -377,8 +379,8 @@ class Delay:
 
     def __post_init__(self) -> None:
         _set_not_negative(self, "Delay", "time")
-        if not is_whole(self.samples, 1):
-            raise ModelError(f"Delay: samples is {self.samples}; it must be a whole number, at least 1")
+        if not (is_whole(self.samples, 1) and self.samples <= MOST_ITEMS):
+            raise ModelError(f"Delay: samples is {self.samples}; it must be a whole number from 1 to {MOST_ITEMS}")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Checks of the settings of legged robots and their tasks."""
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 
@@ -93,6 +94,15 @@ def require_numbers(task: object, not_negative: Sequence[str], positive: Sequenc
         if value < 0.0 or (value == 0.0 and setting in positive):
             least = "positive" if setting in positive else "zero or positive"
             raise ModelError(f"{name}.{setting} is {value:g}; it must be {least}")
+
+
+def require_by_name(where: str, given: object, least: float = -math.inf) -> None:
+    """Raise ModelError unless a setting is a dictionary of finite numbers, none less than the least."""
+    require_type(where, given, Mapping, "a dictionary of numbers by name")
+    assert isinstance(given, Mapping)
+    for name, value in given.items():
+        if finite(where, f"'{name}'", value) < least:
+            raise ModelError(f"{where}: '{name}' is {value!r}; it must be at least {least:g}")
 
 
 def require_fraction(task: object, setting: str) -> None:

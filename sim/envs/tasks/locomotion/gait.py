@@ -17,10 +17,12 @@ from sim.envs.tasks.locomotion.velocity import VelocityTask
 from sim.errors import ModelError
 from sim.model.checks import as_numbers
 from sim.model.model import Model
+from sim.rays.targets import RayTargets
 from sim.torch.quaternions import rotated
 from sim.torch.robot.robot import Robot
 
 NARROW = 200.0  # of the reward for the heights of the feet [1/m^2]: 1/e for one foot 7 cm off
+ABOVE = 10.0  # height above a foot from which the ground below it is looked for [m]
 MOVES = 0.1  # size of a command from which a robot steps [m/s, rad/s]
 
 
@@ -39,7 +41,7 @@ class GaitTask(VelocityTask):
         period: time from a step of a foot to its next one [s].
         stance: fraction of the period in which a foot stands.
         offsets: fraction of the period by which each foot is ahead of the first. Default: evenly spaced.
-        swing: greatest height of a foot above the lowest one [m].
+        swing: greatest height of a foot above the ground, relative to that of the lowest one [m].
         fold: change of the targets of a leg's joints in the middle of its swing, by joint, chosen by regular
             expressions as in :func:`sim.envs.legged_robot` [rad].
         stiff: weight of each joint in the reward's term "pose", likewise.
@@ -119,13 +121,26 @@ class GaitTask(VelocityTask):
         return torch.sin(math.pi * part) * _moves(command)
 
     def lifted(self, state: TaskState) -> torch.Tensor:
-        """Return the heights of the feet above the lowest one [n, feet], m: of the mean centre of their geometries."""
+        """Return the heights of the feet above the ground, relative to that of the lowest one [n, feet], m.
+
+        They are heights of the mean centre of their geometries; feet beyond the border of a terrain have that of the
+        lowest.
+        """
         device = state.q.device
         if device not in self._kinematics:
             self._kinematics[device] = Robot(self.robot.model, device=device)
         position, orientation = self._kinematics[device].forward_kinematics(state.q, self._soles)
-        height = (position + rotated(orientation, self._middles.to(state.q)))[..., 2]
+        middle = position + rotated(orientation, self._middles.to(state.q))
+        height = middle[..., 2] if self.robot.terrain is None else self._clearance(state.q, middle)
         return height - height.min(dim=1, keepdim=True).values
+
+    def _clearance(self, q: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        """Return the heights of points [n, feet, 3] above the terrain [n, feet], m; zero beyond its border."""
+        up = torch.zeros_like(points)
+        up[..., 2] = 1.0
+        others = RayTargets(exclude=self.robot.links)
+        distance = self._kinematics[q.device].cast_rays(q, points + ABOVE * up, -up, others)[0]
+        return torch.where(distance.isfinite(), distance - ABOVE, 0.0)
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the targets of the servos: those of :class:`LeggedTask`, with folded legs."""

@@ -11,6 +11,7 @@ from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.tasks.locomotion.checks import require_numbers
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
+from sim.errors import ModelError
 from sim.torch.quaternions import quaternion_product
 
 FARTHER, NEARER = 0.5, 0.25  # change of the largest tilt after an episode [rad]
@@ -33,7 +34,7 @@ class GetUpTask(LeggedTask):
 
     Attributes:
         bend: largest distance of a joint from the standing pose at the beginning [rad].
-        first_tilt: largest angle between base and vertical in the first episodes [rad].
+        first_tilt: largest angle between base and vertical in the first episodes, at most pi [rad].
 
     Example:
         >>> import sim.envs
@@ -59,6 +60,8 @@ class GetUpTask(LeggedTask):
         super().__init__(robot, law, **settings)
         self.logged = (*self.logged, "stands", "tilt")
         require_numbers(self, ("bend", "first_tilt"))
+        if self.first_tilt > math.pi:
+            raise ModelError(f"{type(self).__name__}.first_tilt is {self.first_tilt:g}; it must be at most pi")
 
     def begin(self, new: NewEpisodes) -> TaskState:
         """Return robots as :meth:`starts` has them, tilted as far as their environments have come."""

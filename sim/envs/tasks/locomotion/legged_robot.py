@@ -135,8 +135,8 @@ def legged_robot(
     Raises:
         ModelError: for a file with other actuators than servos, which are those with the force kp (u - q) - kd qd for
             the input u, times a gear, or with none if ``kp`` isn't given; for a delay of servos that the file has; for
-            invalid expressions and those that match no joint, ``locked`` that leaves no joint with a servo, an empty
-            list of feet, and as :class:`LeggedRobot`.
+            invalid expressions and those that match no joint, ``locked`` that leaves no joint with a servo, or, of a
+            robot without servos, no joint; an empty list of feet; and as :class:`LeggedRobot`.
         ImportFileError: if the file can't be read.
 
     Example:
@@ -234,10 +234,12 @@ def _lock(builder: ModelBuilder, file: str, chosen: re.Pattern[str], stand: Mapp
     names = [name for name in _moving(builder) if chosen.fullmatch(name)]
     if not names:
         raise ModelError(f"{file}: locked: '{chosen.pattern}' matches no joint with one coordinate")
-    if builder.actuators and all(each.joint in names for each in builder.actuators.values()):
+    driven = {each.joint for each in builder.actuators.values()}
+    if not (driven or set(_moving(builder))) - set(names):
+        what = "all joints with a servo" if driven else "all joints"
         raise ModelError(
-            f"{file}: locked: '{chosen.pattern}' matches all joints with a servo; choose an expression that leaves "
-            "those that the robot moves"
+            f"{file}: locked: '{chosen.pattern}' matches {what}; choose an expression that leaves those that the robot "
+            "moves"
         )
     angles = {name: stand.get(name, float(builder.joints[name].q0[0])) for name in names}
     _uncouple(builder, file, angles)

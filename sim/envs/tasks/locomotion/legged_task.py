@@ -12,7 +12,13 @@ import torch
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.task import Task
 from sim.envs.tasks.common import contact_of
-from sim.envs.tasks.locomotion.checks import require_noise, require_numbers, require_spread, require_weights
+from sim.envs.tasks.locomotion.checks import (
+    require_by_name,
+    require_noise,
+    require_numbers,
+    require_spread,
+    require_weights,
+)
 from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot, by_joint
 from sim.errors import ModelError
 from sim.model.checks import require_type
@@ -103,8 +109,8 @@ class LeggedTask(Task):
         super().__init__(robot.model.dtype)
         require_spread(name, self.spread, robot.model)
         require_numbers(self, ("start_bend", "start_speed", "push"), ("push_seconds",))
-        for setting in ("noise", "weights"):
-            require_type(f"{name}.{setting}", getattr(self, setting), Mapping, "a dictionary of numbers by name")
+        require_by_name(f"{name}.noise", self.noise, 0.0)
+        require_by_name(f"{name}.weights", self.weights)
         self._contact = contact_of(law, name)
         if law == "mujoco":
             stated = next((part.mujoco for part in robot.model.parts if part.mujoco is not None), MUJOCO)

@@ -1,9 +1,9 @@
 """Tasks of the bundled quadruped, Unitree's Go2 and G1.
 
-Arguments that all of them have: ``terrain`` is the ground, a :class:`sim.Terrain`, "rough" for tiles with slopes, rough
-ground and stairs, from easy to hard, or None for a plane. ``law`` is the contact law and ``settings`` are attributes
-that differ from those of the class, see :class:`LeggedTask`. ``delay`` is the largest delay of the servos [s]; each
-episode draws one between zero and this.
+Arguments that all of them have: ``terrain`` is the ground, a :class:`sim.terrain.Terrain`, "rough" for tiles with
+slopes, rough ground and stairs, from easy to hard, or None for a plane. ``law`` is the contact law and ``settings`` are
+attributes that differ from those of the class, see :class:`LeggedTask`. ``delay`` is the largest delay of the servos
+[s]; each episode draws one between zero and this.
 """
 
 import math
