@@ -26,6 +26,9 @@ def write_archive(folder: Path, level: str) -> None:
     """Compile all kernels for a level, in both precisions, and write their archive.
 
     Once in a process: kernels are made for one level.
+
+    Raises:
+        RuntimeError: if this version of Warp has other names for the files of a compiled module.
     """
     sys.path.insert(0, str(ROOT))
     from sim.arrays import kernels, shipped
@@ -38,8 +41,11 @@ def write_archive(folder: Path, level: str) -> None:
     device = the_cpu()
     modules = {m.name: m for scalar in DTYPES.values() for m in all_modules(scalar, (1, LANES), looping=True)}
     kernels.load_modules(modules.values(), device)
-    found = (kernels.CachedModule(module, device).compiled for module in modules.values())
-    shipped.write(folder / shipped.archive(level).name, [compiled for compiled in found if compiled is not None])
+    found = [kernels.CachedModule(module, device).compiled for module in modules.values()]
+    known = [compiled for compiled in found if compiled is not None]
+    if len(known) < len(found):
+        raise RuntimeError("sim/arrays/kernels.py doesn't know how this version of Warp names compiled files")
+    shipped.write(folder / shipped.archive(level).name, known)
 
 
 def this_level() -> str | None:

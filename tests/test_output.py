@@ -180,8 +180,8 @@ def test_every_file_is_written_beside_its_place():
     # or not into files; the one of kernels has no name. The page of a report is written under the name that it is
     # given beside its place. The logs of bench.gpu are written as long as their commands run.
     known = {
-        "sim/arrays/headers.py", "sim/arrays/kernels.py", "sim/importers/child.py", "sim/importers/untrusted.py",
-        "sim/importers/text.py",
+        "sim/arrays/headers.py", "sim/arrays/kernels.py", "sim/arrays/shipped.py", "sim/importers/child.py",
+        "sim/importers/untrusted.py", "sim/importers/text.py",
         "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
         "sim/learn/evaluation.py", "sim/learn/policy_files.py",

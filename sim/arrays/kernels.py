@@ -105,7 +105,7 @@ class CachedModule:
 
     @property
     def compiled(self) -> shipped.Compiled | None:
-        """Return what it is called among compiled kernels for a CPU; None with a Warp that has other names."""
+        """Return its files, as an archive of compiled kernels names them; None with a Warp that has other names."""
         if self._meta is None or len(self._patterns) != 1:
             return None
         digest = self._module.get_module_hash(self._block).hex()

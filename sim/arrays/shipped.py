@@ -2,16 +2,13 @@
 
 A wheel holds an archive for each level, see ``docs/compiled_wheel.py``. Its name has the level, Warp's version, the
 operating system and the version of the compiler; the folders in it have the whole hash of a module, of its source and
-the compiler's options. What has the same name and hash was made by the same compiler from the same source for the same
-instructions, so that it is what would be compiled here. It is copied into Warp's cache. Whatever differs is not found,
-and compiled. A source checkout has no archives.
+the compiler's options. A module of the same name and hash was compiled by the same compiler from the same source for
+the same instructions, and is copied into Warp's cache. Other modules are compiled. A source checkout has no archives.
 """
 
 import contextlib
 import os
-import shutil
 import sys
-import threading
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -21,6 +18,7 @@ from typing import NamedTuple
 import warp as wp
 
 import warp_kernels
+from sim.output import WritingFolder
 from warp_kernels.cpu import processor
 
 FOLDER = Path(warp_kernels.__file__).parent / "compiled"
@@ -82,7 +80,9 @@ def unpack(modules: Iterable[Compiled]) -> None:
                         _put(module, contents)
     except Exception as error:  # from its directory, a compressed file, or a Python without LZMA
         _damaged.add(path)
-        said = f"the compiled kernels in {path} can't be read ({error}); install Backswing again"
+        said = (
+            f"the compiled kernels in {path} can't be read ({error}); install Backswing again, for a Python with lzma"
+        )
         print(f"{said}. Kernels are compiled here meanwhile", file=sys.stderr, flush=True)
 
 
@@ -101,14 +101,12 @@ def _put(module: Compiled, contents: dict[str, bytes]) -> None:
     """Write the files of a module into the cache, whole or not at all; other processes may do the same."""
     binary, description = contents[module.binary], contents[module.description]
     contents = {f"{module.binary}{CHECKSUM}": str(checksum(binary, description)).encode(), **contents}
-    writing = module.folder.with_name(f"{module.folder.name}_p{os.getpid()}_s{threading.get_ident()}")
-    writing.mkdir(parents=True, exist_ok=True)
-    try:
+    cache = module.folder.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    with WritingFolder(cache) as writing:
         for name, content in contents.items():
             (writing / name).write_bytes(content)
         module.folder.mkdir(exist_ok=True)
         # The object file last: Warp looks for it.
         for name in contents:
             os.replace(writing / name, module.folder / name)
-    finally:
-        shutil.rmtree(writing, ignore_errors=True)

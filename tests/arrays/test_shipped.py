@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import warp as wp
 
+from sim import output
+from sim.arrays import shipped
+from sim.output import PREFIX
 from warp_kernels.cpu import processor
 
 # One module of one kernel, with the options of all kernels; the names of its files, and the bits of its results.
@@ -76,7 +79,7 @@ def test_what_is_shipped_is_not_compiled_and_is_what_would_be_compiled(made, tmp
     # The cache serves further processes, checksum included.
     assert start(tmp_path / "none", tmp_path / "cache", before=refuse).stdout == printed
     assert len(list((tmp_path / "cache").rglob("*.crc32"))) == 1
-    assert not list((tmp_path / "cache").rglob("*_s*_*")), "nothing half written stays"
+    assert not list((tmp_path / "cache").rglob(f"{PREFIX}*")), "nothing half written stays"
 
 
 @X86
@@ -130,8 +133,76 @@ def test_a_damaged_archive_is_reported_and_kernels_are_compiled(made, tmp_path, 
     assert done.stdout == made[1]
     line, said = done.stderr.splitlines()
     assert line.startswith(f"the compiled kernels in {broken} can't be read (")
-    assert line.endswith("); install Backswing again. Kernels are compiled here meanwhile")
+    assert line.endswith("); install Backswing again, for a Python with lzma. Kernels are compiled here meanwhile")
     assert f"{said}\n" == COMPILED
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Files of a module that an archive has, and the cache has not."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "archives")
+    found = shipped.Compiled("0123456789abcdef", tmp_path / "cache" / "wp_module_0123456", "module.o", "module.meta")
+    found.folder.mkdir(parents=True)
+    (found.folder / found.binary).write_bytes(b"code")
+    (found.folder / found.description).write_bytes(b"kernels")
+    shipped.write(shipped.archive(processor.level()), [found])
+    shutil.rmtree(found.folder.parent)
+    return found
+
+
+@X86
+def test_the_object_file_comes_last(module, monkeypatch, capfd):
+    """Another process may remove the folder meanwhile: then the module isn't there, and nothing half written stays."""
+    replaced, replace = [], os.replace
+
+    def until_the_last(source, target):
+        replaced.append(Path(target).name)
+        if replaced[-1] == module.binary:
+            raise FileNotFoundError(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", until_the_last)
+        shipped.unpack([module])
+    assert replaced == ["module.o.crc32", "module.meta", "module.o"]
+    assert sorted(file.name for file in module.folder.iterdir()) == ["module.meta", "module.o.crc32"]
+    assert list(module.folder.parent.iterdir()) == [module.folder]
+    shipped.unpack([module])
+    assert (module.folder / "module.o").read_bytes() == b"code"
+    assert (module.folder / "module.meta").read_bytes() == b"kernels"
+    assert int((module.folder / "module.o.crc32").read_text()) == shipped.checksum(b"code", b"kernels")
+    assert list(module.folder.parent.iterdir()) == [module.folder]
+    assert capfd.readouterr() == ("", "")
+
+
+@X86
+def test_what_killed_processes_left_is_removed(module, monkeypatch):
+    monkeypatch.setattr(output, "_cleaned", set())
+    left = module.folder.parent / f"{PREFIX}left"
+    left.mkdir(parents=True)
+    (left / "module.o").write_bytes(b"co")
+    shipped.unpack([module])
+    assert list(module.folder.parent.iterdir()) == [module.folder]
+
+
+@X86
+def test_a_cache_that_cannot_be_written_is_reported_by_the_compiler(module, capfd):
+    module.folder.parent.write_text("a file in place of the folder")
+    shipped.unpack([module])
+    assert capfd.readouterr() == ("", "")
+    # The archive isn't taken for damaged.
+    module.folder.parent.unlink()
+    shipped.unpack([module])
+    assert (module.folder / "module.o").exists()
+
+
+@X86
+def test_a_module_without_its_description_is_not_copied(module, capfd):
+    with zipfile.ZipFile(shipped.archive(processor.level()), "w") as target:
+        target.writestr(f"{module.digest}/{module.binary}", b"code")
+    shipped.unpack([module])
+    assert not module.folder.exists()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_level_of_a_processor():

@@ -9,6 +9,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import warp as wp
+
+from sim.arrays import kernels
+from warp_kernels import registry
+from warp_kernels.cpu import processor
 
 ROOT = Path(__file__).parents[2]
 TAG = "py3-none-manylinux_2_28_x86_64"
@@ -64,6 +69,17 @@ def test_a_wheel_with_archives_has_its_files_and_a_platform(compiled_wheel, tmp_
     if sys.platform == "linux" and platform.machine() == "x86_64":
         subprocess.run([*pip, "--target", tmp_path / "there", made], check=True)
         assert (tmp_path / "there/warp_kernels/compiled" / archive.name).read_bytes() == archive.read_bytes()
+
+
+def test_a_module_whose_files_are_unknown_is_an_error(compiled_wheel, tmp_path, monkeypatch):
+    """A wheel without its kernels would compile them in silence."""
+    module = wp.Module("test.unknown_files")
+    monkeypatch.setattr(registry, "all_modules", lambda *_arguments, **_options: [module])
+    monkeypatch.setattr(kernels, "load_modules", lambda *_arguments: None)
+    monkeypatch.setattr(kernels.CachedModule, "compiled", None)
+    with pytest.raises(RuntimeError, match="how this version of Warp names compiled files"):
+        compiled_wheel.write_archive(tmp_path, processor.level())
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_platform_is_that_of_warp(compiled_wheel):
