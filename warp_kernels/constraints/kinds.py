@@ -96,9 +96,14 @@ ROLL = _add(Family.PYRAMID, Bound.PYRAMID, rows=3, second=True)
 NO_KEY = -1
 
 
+# Conditions for a kind, by the names of the functions below.
+_CONDITIONS: dict[str, str] = {}
+
+
 def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
     """Return a function of kernels, ``name(kind: int)``, which tells whether a condition holds for a kind."""
-    source = f"def {name}(kind: int):\n    return {_condition(holds)}\n"
+    _CONDITIONS[name] = _condition(holds)
+    source = f"def {name}(kind: int):\n    return {_CONDITIONS[name]}\n"
     # Warp reads the source of functions from Python's cache of source lines.
     file = f"<{__name__}.{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -186,20 +191,14 @@ def pair_index(kind: int, item: int):
     return index
 
 
-def _header(**functions: Callable[[Kind], bool]) -> str:
-    """Return C++ constants for the numbers of all kinds, and functions that tell whether a condition holds for one."""
+def _header(*functions: str) -> str:
+    """Return C++ constants for the numbers of all kinds, and the functions above of these names."""
     names = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
     constants = [f"constexpr int {name} = {value};" for name, value in names.items()]
-    conditions = {
-        name: _condition(holds).replace(" or ", " || ").replace(" and ", " && ") for name, holds in functions.items()
-    }
+    conditions = {name: _CONDITIONS[name].replace(" or ", " || ").replace(" and ", " && ") for name in functions}
     bodies = [f"constexpr bool {name}(int kind) {{ return {text}; }}" for name, text in conditions.items()]
     index = "constexpr int pair_index(int kind, int item) { return 2 * item + is_second(kind); }"
     return "\n".join(["namespace backswing {", *constants, *bodies, index, "} // namespace backswing", ""])
 
 
-WRITTEN["kinds.h"] = _header(
-    is_geometric=lambda kind: kind.family in (Family.CONTACT, Family.ANCHOR),
-    is_angular=lambda kind: kind.turns,
-    is_second=lambda kind: kind.second,
-)
+WRITTEN["kinds.h"] = _header("is_geometric", "is_angular", "is_second")
