@@ -4,6 +4,7 @@
 compiled, and writes ``sm90_compiled.txt`` beside this file. The tests compile what the file doesn't list.
 """
 
+import functools
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -19,9 +20,19 @@ KERNELS = Path(__file__).parents[2] / "warp_kernels"
 SCALARS = (wp.float32, wp.float64)
 
 
+@functools.cache
 def identity(module: wp.Module) -> str:
-    """Return the hash by which Warp names the compiled module, of its source and options, with the version of Warp."""
-    return f"{wp.config.version}-{module.get_module_hash().hex()[:16]}"
+    """Return the hash of a module's source and options, with the version of Warp.
+
+    It is the same on all machines: the compiler's flags for a CPU depend on the processor, see
+    :mod:`warp_kernels.cpu.processor`, and are left out.
+    """
+    flags = module.options["cpu_compiler_flags"]
+    wp.set_module_options({"cpu_compiler_flags": ""}, module)
+    try:
+        return f"{wp.config.version}-{module.get_module_hash().hex()[:16]}"
+    finally:
+        wp.set_module_options({"cpu_compiler_flags": flags}, module)
 
 
 def read_record(path: Path = RECORD) -> dict[str, str]:

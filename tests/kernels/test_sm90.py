@@ -63,6 +63,19 @@ def test_a_module_that_changes_is_compiled_again() -> None:
     assert changed([first], {first.name: identity(first).replace(wp.config.version, "1.0.0")}) == [first]
 
 
+def test_the_record_is_the_same_for_all_processors() -> None:
+    module = all_modules(wp.float32)[0]
+    flags, mine = module.options["cpu_compiler_flags"], identity.__wrapped__(module)
+    assert module.options["cpu_compiler_flags"] == flags
+    for options, same in (({"cpu_compiler_flags": "-march=native"}, True), ({"max_unroll": 3}, False)):
+        before = {name: module.options[name] for name in options}
+        wp.set_module_options(options, module)
+        try:
+            assert (identity.__wrapped__(module) == mine) == same
+        finally:
+            wp.set_module_options(before, module)
+
+
 def test_a_module_that_does_not_compile_is_named(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(WRONG)
