@@ -84,8 +84,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
 
     @wp.func
     def position_rounding(constraint: int, world: int, trees: TreeDofs, constraints: Constraints, motions: Motions):
-        """Return the distance below which the bodies of a constraint don't move in a step: their positions round it
-        away.
+        """Return the rounding of the positions of a constraint's bodies: that of the largest coordinate of each tree's
+        origin.
         """
         size = scalar(0.0)
         for side in range(2):

@@ -60,8 +60,8 @@ def test_change_of_the_bias(height, speed, device):
 
 
 @pytest.mark.parametrize(("away", "speed"), [(2.0, 4e-5), (100.0, 2e-3)])
-def test_a_way_that_positions_round_off_is_none(away, speed, device):
-    """A box whose height stays the same digit for digit was not lower a step ago."""
+def test_a_distance_below_the_rounding_of_positions_is_none(away, speed, device):
+    """The largest coordinate of the box counts, which is the one along the ground."""
     still = box_at(-1e-3, speed, device, "float32", away)
     assert (still.row_bias_change.numpy()[:4] == 0.0).all()
     moving = box_at(-1e-3, 10.0 * speed, device, "float32", away)
