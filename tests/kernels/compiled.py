@@ -67,17 +67,17 @@ def faults(modules: Sequence[wp.Module], folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Compile what has changed, and write the record; see the module docstring."""
-    record, modules = read_record(), [module for scalar in SCALARS for module in all_modules(scalar)]
-    left = changed(modules, record)
+    """Compile what has changed, and write the record after each module; see the module docstring."""
+    modules = [module for scalar in SCALARS for module in all_modules(scalar)]
+    record, left = read_record(), changed(modules, read_record())
     with tempfile.TemporaryDirectory() as folder:
         for at, module in enumerate(left):
             print(f"{at + 1} of {len(left)}: {module.name}", flush=True)
             found = faults([module], Path(folder))
             if found:
                 sys.exit("\n".join(f"{name}: {text}" for name, text in found.items()))
-    RECORD.write_text("".join(f"{module.name} {identity(module)}\n" for module in modules))
-    print(f"wrote {RECORD}")
+            record[module.name] = identity(module)
+            RECORD.write_text("".join(f"{m.name} {record[m.name]}\n" for m in modules if m.name in record))
 
 
 if __name__ == "__main__":

@@ -115,11 +115,10 @@ BACKSWING_INLINE void add_sides(const Array<Vec3<Number>>& row_array, int here, 
     }
 }
 
-// Compute the entries of `many` rows from p on in column q, of which the rows of L up to q and of U before it are final.
-// Their sums are independent: a processor computes several at a time.
+// Compute the entries of `many` rows from p on in column q, of which the rows of L up to q and of U before it are
+// final. Their sums are independent: a processor computes several at a time.
 template <typename Number>
-BACKSWING_INLINE void eliminate(
-    const Envelope<Number>& rows, int p, int many, int q, bool symmetric, Number* pivots) {
+BACKSWING_INLINE void eliminate(const Envelope<Number>& rows, int p, int many, int q, bool symmetric, Number* pivots) {
     const auto step = rows.step, row_q = rows.row(q);
     const int first = rows.firsts[p], first_q = rows.firsts[q], start = first_q > first ? first_q : first;
     const Number inverse = rows.at(rows.lower + row_q, q * step);
@@ -154,8 +153,7 @@ BACKSWING_INLINE Number factorise(int begin, int nv, bool symmetric, const Syste
         int many = 1;
         while (many < MOST && p + many < begin + nv && rows.firsts[p + many] == first) ++many;
         Number diagonals[MOST], pivots[MOST];
-        for (int r = 0; r < many; ++r)
-            diagonals[r] = pivots[r] = rows.at(rows.lower + rows.row(p + r), (p + r) * step);
+        for (int r = 0; r < many; ++r) diagonals[r] = pivots[r] = rows.at(rows.lower + rows.row(p + r), (p + r) * step);
         for (int q = first; q < p; ++q) eliminate(rows, p, many, q, symmetric, pivots);
         for (int r = 0; r < many; ++r) {
             for (int q = p; q < p + r; ++q) eliminate(rows, p + r, 1, q, symmetric, pivots + r);
