@@ -411,6 +411,7 @@ FIGURES = [
     Figures("README.md", "worlds", "worlds_cpu.json", speed_page.worlds_in_short),
     Figures("README.md", "dynamics", "step_cpu.json", speed_page.dynamics),
     Figures("docs/speed.md", "steps", "step_cpu.json", speed_page.steps),
+    Figures("docs/speed.md", "heap", "heap_cpu.json", speed_page.heap),
     Figures("docs/speed.md", "layer", "layer_cpu.json", speed_page.layer),
     Figures("docs/speed.md", "worlds", "worlds_cpu.json", speed_page.worlds),
     Figures("docs/speed.md", "cameras", "cameras_cpu.json", speed_page.cameras),

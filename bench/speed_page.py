@@ -159,6 +159,29 @@ def on_gpu(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*lines, f"second on a core of that machine, {machine['processor']}."])
 
 
+def heap(record: dict[str, Any]) -> str:
+    """Return times of a step of falling boxes and of standing robots, and how many systems Newton's method solves."""
+    heaps, robots = record["heaps"], record["quadrupeds"]
+    mean = {name: sum(each[name] for each in heaps) / len(heaps) for name in heaps[0]}
+    falling = [f"{mean[name]:.2f} ms" for name in ("newton", "newton_warm", "mujoco_law", "pgs", "mujoco")]
+    standing = [f"{robots[name]:.0f} µs" for name in ("newton", "pgs", "mujoco")]
+    back = [f"{robots[name]:.0f} µs" for name in ("newton_back", "pgs_back")]
+    systems, most = mean["systems_of_newton"], max(each["most_systems_of_newton"] for each in heaps)
+    lines = [
+        "| world | Newton's method | with a warm start | under MuJoCo's law | 50 sweeps | MuJoCo |",
+        "|---|---|---|---|---|---|",
+        "| a step of fifty boxes that fall on each other (2 s at 240 Hz, "
+        f"mean of {len(heaps)} heaps) | {' | '.join(falling)} |",
+        f"| a step of ten standing quadrupeds, 16 worlds | {standing[0]} | | | {standing[1]} | {standing[2]} |",
+        f"| its backward pass, with the step recomputed | {back[0]} | | | {back[1]} | |",
+        "",
+        f"In the heaps Newton's method solves {systems:.1f} linear systems a step, {most:.0f} at most.",
+        "MuJoCo computes in float64.",
+        _machine(record),
+    ]
+    return "\n".join(lines)
+
+
 def layer(record: dict[str, Any]) -> str:
     """Return times of a step of layers of balls compared with MuJoCo's, and the memory of the simulator."""
     lines = [
