@@ -307,7 +307,7 @@ class Stage:
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
 
-    def scratch(self) -> list[Any]:
+    def scratch_arrays(self) -> list[Any]:
         """Return arrays, and structs of arrays, that an adjoint writes before it reads them: kept steps share them."""
         return []
 

@@ -183,7 +183,7 @@ class Newton(ConstraintSolver):
         if self._rows_respond:
             self.coupled_response = self._responses()
 
-    def scratch(self) -> list[Any]:
+    def scratch_arrays(self) -> list[Any]:
         """Return the memory of lane groups, which one group uses after the other."""
         return [vars(self.shared)] if self.rows_by_groups else []
 

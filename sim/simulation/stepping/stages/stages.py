@@ -130,7 +130,7 @@ class Stages(Workspace):
         engine = [self.table, self.cursor, self.accumulated_q_bar, self.accumulated_qd_bar]
         reports = [self.largest_residual, self.adjoint_residual, self.total_overflow, self.last_bad_step]
         reports.append(self.kinematics.q_low_next)
-        return [*model, *engine, *reports, *(each for stage in self._stages for each in stage.scratch())]
+        return [*model, *engine, *reports, *(each for stage in self._stages for each in stage.scratch_arrays())]
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recorded backward pass adds to."""
