@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -49,10 +49,13 @@ class Page:
 
     def __init__(self, browser, viewer):
         self.browser, self.viewer = browser, viewer
-        browser.get(viewer.url)
+        self.load()
+
+    def load(self):
+        self.browser.get(self.viewer.url)
         self.wait(lambda: self.found("//label[text()='hinge [rad]']"))
         self.wait(lambda: self.picture().std() > 20)  # nothing is drawn at first, then it fades in
-        for close in browser.find_elements(By.CSS_SELECTOR, ".mantine-Notification-closeButton"):
+        for close in self.browser.find_elements(By.CSS_SELECTOR, ".mantine-Notification-closeButton"):
             close.click()
 
     def found(self, path):
@@ -105,6 +108,14 @@ class Page:
         seen = picture[row - 1 : row + 2, column - 1 : column + 2].mean(axis=(0, 1))
         return seen[color] > 1.5 * np.delete(seen, color).max()
 
+    def wait_for_scene(self, point, color):
+        """Wait until :meth:`sees`. A busy browser sometimes draws a page without bodies, until it is loaded again."""
+        try:
+            self.wait(lambda: self.sees(point, color))
+        except TimeoutException:
+            self.load()
+            self.wait(lambda: self.sees(point, color))
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [800, 1920])
@@ -152,7 +163,7 @@ def test_narrow_pages_show_the_whole_scene(browser, width, height, free, tmp_pat
             page = Page(browser, viewer)
             for offset in (-SPACING / 2, SPACING / 2):
                 box = model.q0[-7:-4] + np.array([offset, 0, 0])
-                page.wait(lambda box=box: page.sees(box, 1))
+                page.wait_for_scene(box, 1)
                 assert (page.pixel(box, page.picture()) < free).all()
             assert browser.execute_script("return document.documentElement.scrollWidth") == width
             browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it

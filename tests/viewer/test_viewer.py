@@ -420,4 +420,6 @@ def test_above_a_panel_a_picture_is_the_same(free):
     higher = above_panel(camera, free)
     for x, y in ((0.0, 0.0), (0.5, 0.3), (-0.4, -0.6)):
         point = camera.target + x * right + y * upwards
-        np.testing.assert_allclose(higher.project(point, 390, round(400 / free)), camera.project(point, 390, 400), atol=1e-9)
+        np.testing.assert_allclose(
+            higher.project(point, 390, round(400 / free)), camera.project(point, 390, 400), atol=1e-9
+        )
