@@ -26,8 +26,8 @@ law "mujoco" takes MuJoCo's steps in training, too. The reward for the time that
 which SHAC would need. G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joints of its legs. By
 SHAC its learning rates fall to a tenth.
 
-Columns have the smallest and the largest number of the seeds. Trainings that don't get below 0.1 m/s aren't in the
-seconds to that error. The command below trains missing seeds and keeps what there is.
+Columns have the smallest and the largest number of the seeds. The seconds to 0.1 m/s are those of the trainings that
+get there. The command below trains the seeds that are missing.
 """
 LOADS = """\
 The load is the average number of running programs before and after a training, on two cores. Trainings without this

@@ -5,7 +5,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -53,7 +53,7 @@ def check_view(given: argparse.Namespace) -> None:
     """Raise UsageError for a size or camera that can't be drawn."""
     if min(given.width, given.height) < 1:
         raise UsageError(f"--width {given.width}, --height {given.height}: both must be positive")
-    angles = {name: value for name in ("azimuth", "elevation") if (value := getattr(given, name)) is not None}
+    angles = given_angles(given)
     for name, value in angles.items():
         if not math.isfinite(value):
             raise UsageError(f"--{name} {value} must be finite")
@@ -61,6 +61,11 @@ def check_view(given: argparse.Namespace) -> None:
         raise UsageError("--camera, --azimuth and --elevation require a single world; remove --worlds")
     if given.camera is not None and angles:
         raise UsageError("--azimuth and --elevation place a camera, but --camera names one; remove either")
+
+
+def given_angles(given: argparse.Namespace) -> dict[str, Any]:
+    """Return those of --azimuth and --elevation that are given, by name."""
+    return {name: value for name in ("azimuth", "elevation") if (value := getattr(given, name)) is not None}
 
 
 def check_frame_rate(fps: float | None, suffix: str) -> None:
@@ -124,8 +129,7 @@ def draw(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.
     if given.camera is not None:
         return through_camera(given, model, poses[:, 0])
     if given.worlds == 1:
-        angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
-        camera = fit_camera(model, poses[:, 0], aspect=given.width / given.height, **angles)
+        camera = fit_camera(model, poses[:, 0], aspect=given.width / given.height, **given_angles(given))
     return iterate_frames(
         model, poses, camera, given.width, given.height, device=given.device, occlusion=given.occlusion
     )
@@ -222,7 +226,7 @@ def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, 
 def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.ndarray) -> Iterator[np.ndarray]:
     """Draw pictures of a stored motion, seen by the file's camera unless the arguments place one."""
     aspect = given.width / given.height
-    angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
+    angles = given_angles(given)
     camera = None if angles else motion.camera(times[0], aspect)
     fitted = camera is None
     if camera is None:

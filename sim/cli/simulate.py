@@ -1,7 +1,7 @@
 """Simulate a file's model from its initial state or a keyframe. Write states (.npz), motion (USD) or pictures.
 
 A .gif or .mp4 shows the motion, a .png its end, through --camera or a camera that shows everything. With --camera, an
-.npz has the pictures of the motion beside its states.
+.npz also has pictures of the motion.
 
 With --policy instead of a file, simulate the task of a trained policy: each world is an environment, which begins its
 next episode when one ends.

@@ -78,7 +78,7 @@ def to_pinocchio(
         kind = model.joint_type[link]
         if kind == FREE:
             quat = _unit(x[..., 3:])
-            v = _join(_rotate(_conjugate(quat), v[..., :3]), _rotate(_conjugate(quat), v[..., 3:]))
+            v = _join(rotate(_conjugate(quat), v[..., :3]), rotate(_conjugate(quat), v[..., 3:]))
             x = _join(x[..., :3], quat)
             if (origin := model.floating_origins.get(model.joint_names[link])) is not None:
                 x = _placed(inverse(origin), x)
@@ -122,7 +122,7 @@ def from_pinocchio(
             x = _join(x[..., :3], _unit(x[..., 3:]))
             if (origin := model.floating_origins.get(model.joint_names[link])) is not None:
                 x = _placed(origin, x)
-            u = _join(_rotate(x[..., 3:], u[..., :3]), _rotate(x[..., 3:], u[..., 3:]))
+            u = _join(rotate(x[..., 3:], u[..., :3]), rotate(x[..., 3:], u[..., 3:]))
         elif kind == SPHERICAL:
             x = _unit(x)
         elif link in turns:
@@ -163,7 +163,7 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
         if kind == FREE:
             quat = _unit(x[..., 3:])
             x = _join(x[..., :3], quat[..., 3:], quat[..., :3])
-            v = _join(v[..., :3], _rotate(_conjugate(quat), v[..., 3:]))
+            v = _join(v[..., :3], rotate(_conjugate(quat), v[..., 3:]))
         elif kind == SPHERICAL:
             quat = _unit(x)
             x = _join(quat[..., 3:], quat[..., :3])
@@ -194,7 +194,7 @@ def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[st
         if kind == FREE:
             quat = _unit(_join(x[..., 4:], x[..., 3:4]))
             x = _join(x[..., :3], quat)
-            u = _join(u[..., :3], _rotate(quat, u[..., 3:]))
+            u = _join(u[..., :3], rotate(quat, u[..., 3:]))
         elif kind == SPHERICAL:
             x = _unit(_join(x[..., 1:], x[..., :1]))
         return x, u
@@ -322,7 +322,7 @@ def _placed(frame: np.ndarray, x: Array) -> Array:
     base = _like(x, frame)
     (u, w), (a, b) = ((each[..., 3:6], each[..., 6:]) for each in (base, x))
     vector = w * a + b * u + _library(x).linalg.cross(u, a)
-    return _join(base[..., :3] + _rotate(base[..., 3:], x[..., :3]), vector, w * b - (u * a).sum(-1)[..., None])
+    return _join(base[..., :3] + rotate(base[..., 3:], x[..., :3]), vector, w * b - (u * a).sum(-1)[..., None])
 
 
 def _like(x: Array, pose: np.ndarray) -> Array:
@@ -336,7 +336,8 @@ def _conjugate(quat: Array) -> Array:
     return _join(-quat[..., :3], quat[..., 3:])
 
 
-def _rotate(quat: Array, v: Array) -> Array:
+def rotate(quat: Array, v: Array) -> Array:
+    """Return vectors [..., 3] rotated by unit quaternions [..., 4]; of other quaternions, vectors without meaning."""
     cross = _library(v).linalg.cross
     u, w = quat[..., :3], quat[..., 3:]
     return v + 2.0 * cross(u, cross(u, v) + w * v)

@@ -112,6 +112,6 @@ NEEDED = """if True:
 
 
 def test_all_kernels_are_those_that_a_cpu_needs():
-    """What is compiled for a wheel. A process of its own has loaded nothing yet."""
+    """Simulators load no module that a wheel lacks; they run in a new process, which has loaded nothing yet."""
     done = subprocess.run([sys.executable, "-c", NEEDED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sim.model.conventions import rotate
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.constraints.kinds import COUPLING, KINDS, Family, numbers_of
 from warp_kernels.solver.tendons.rows import TIED, UPPER
@@ -24,20 +25,13 @@ def anchor_distances(step: Step) -> np.ndarray:
         position = np.repeat(points, step.num_worlds // len(points), axis=0)
         for row, link in enumerate(links):
             if link >= 0:
-                turned = _rotated(pose[link, :, 3:], position[:, row])
+                turned = rotate(pose[link, :, 3:], position[:, row])
                 position[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
         positions.append(position)
     distances: np.ndarray = np.linalg.norm(positions[1] - positions[0], axis=-1)
     if model.switches:
         distances[step.constraint_stage.switch_on.numpy()[: distances.shape[1]].T == 0] = 0.0
     return distances
-
-
-def _rotated(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Return vectors [n, 3] rotated by unit quaternions [n, 4]; those of a given state may also be zero or NaN."""
-    axis, angle = quaternion[:, :3], quaternion[:, 3:]
-    rotated: np.ndarray = vector + 2.0 * np.cross(axis, np.cross(axis, vector) + angle * vector)
-    return rotated
 
 
 def constraint_forces(step: Step) -> dict[str, np.ndarray]:

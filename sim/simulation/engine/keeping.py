@@ -80,11 +80,11 @@ class KeptRollouts:
         """
         if not _record(shards, names):
             return None
-        count = min(steps, (keep_bytes - self.bytes) // sum(shard.kept.bytes_of_step for shard in shards))
+        taken, of_step = self.bytes, sum(shard.kept.bytes_of_step for shard in shards)
+        count = min(steps, (keep_bytes - taken) // of_step)
         if count < 1:
             return None
-        needed = self.bytes + count * sum(shard.kept.bytes_of_step for shard in shards)
-        if needed + sum(shard.kept.bytes_with(count) for shard in shards) > keep_bytes:
+        if taken + count * of_step + sum(shard.kept.bytes_with(count) for shard in shards) > keep_bytes:
             for shard in shards:
                 shard.kept.free()
         rollout = KeptRollout(shards, count)

@@ -29,7 +29,16 @@ EASY_TO_HARD = (Slope(grade=(0.05, 0.3)), Rough(amplitude=(0.01, 0.05)), Stairs(
 WIDE = MappingProxyType({".*hip.*": 0.8, ".*thigh.*": 2.2, ".*calf.*": 1.2})
 
 
-class QuadrupedVelocity(VelocityTask):
+class _OfQuadruped(LeggedTask):
+    """Task of the bundled quadruped: the arguments of its classes."""
+
+    def __init__(
+        self, terrain: Ground = None, law: str = "hard", dtype: str = "float32", delay: float = 0.0, **settings: Any
+    ):
+        super().__init__(quadruped(terrain, dtype, delay), law, **delayed(self, delay, settings))
+
+
+class QuadrupedVelocity(_OfQuadruped, VelocityTask):
     """The bundled quadruped.
 
     Args:
@@ -40,13 +49,8 @@ class QuadrupedVelocity(VelocityTask):
         **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
     """
 
-    def __init__(
-        self, terrain: Ground = None, law: str = "hard", dtype: str = "float32", delay: float = 0.0, **settings: Any
-    ):
-        super().__init__(quadruped(terrain, dtype, delay), law, **delayed(self, delay, settings))
 
-
-class QuadrupedGetUp(GetUpTask):
+class QuadrupedGetUp(_OfQuadruped, GetUpTask):
     """The same, after a fall.
 
     Args:
@@ -59,13 +63,26 @@ class QuadrupedGetUp(GetUpTask):
 
     action_scale = WIDE
 
+
+class _OfGo2(LeggedTask):
+    """Task of Go2: the arguments of its classes."""
+
+    _colliders = ".*"
+
     def __init__(
-        self, terrain: Ground = None, law: str = "hard", dtype: str = "float32", delay: float = 0.0, **settings: Any
+        self,
+        file: str | Path | None = None,
+        terrain: Ground = None,
+        law: str = "hard",
+        dtype: str = "float32",
+        delay: float = 0.0,
+        **settings: Any,
     ):
-        super().__init__(quadruped(terrain, dtype, delay), law, **delayed(self, delay, settings))
+        robot = go2(file, terrain, dtype, delay, self._colliders)
+        super().__init__(robot, law, **delayed(self, delay, settings))
 
 
-class Go2Velocity(VelocityTask):
+class Go2Velocity(_OfGo2, VelocityTask):
     """Unitree's Go2.
 
     Args:
@@ -77,20 +94,10 @@ class Go2Velocity(VelocityTask):
         **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
     """
 
-    def __init__(
-        self,
-        file: str | Path | None = None,
-        terrain: Ground = None,
-        law: str = "hard",
-        dtype: str = "float32",
-        delay: float = 0.0,
-        **settings: Any,
-    ):
-        robot = go2(file, terrain, dtype, delay, colliders=".*_foot/.*")
-        super().__init__(robot, law, **delayed(self, delay, settings))
+    _colliders = ".*_foot/.*"
 
 
-class Go2GetUp(GetUpTask):
+class Go2GetUp(_OfGo2, GetUpTask):
     """The same, after a fall.
 
     Args:
@@ -104,17 +111,6 @@ class Go2GetUp(GetUpTask):
     """
 
     action_scale = WIDE
-
-    def __init__(
-        self,
-        file: str | Path | None = None,
-        terrain: Ground = None,
-        law: str = "hard",
-        dtype: str = "float32",
-        delay: float = 0.0,
-        **settings: Any,
-    ):
-        super().__init__(go2(file, terrain, dtype, delay), law, **delayed(self, delay, settings))
 
 
 class G1Velocity(GaitTask):
@@ -171,7 +167,7 @@ def quadruped(terrain: Ground = None, dtype: str = "float32", delay: float = 0.0
     )
 
 
-def go2(file: str | Path | None, terrain: Ground, dtype: str, delay: float, colliders: str = ".*") -> LeggedRobot:
+def go2(file: str | Path | None, terrain: Ground, dtype: str, delay: float, colliders: str) -> LeggedRobot:
     """Return Unitree's Go2; all geometries of a given file collide."""
     found = example_robot("go2_description/urdf/go2.urdf") if file is None else file
     stand = {".*thigh.*": 0.9, ".*calf.*": -1.8}
