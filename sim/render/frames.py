@@ -11,6 +11,7 @@ from sim.errors import ModelError
 from sim.model.checks import MOST_ITEMS, is_whole, number, require_type
 from sim.model.model import Model
 from sim.render.fit import fit_worlds_camera, outlines
+from sim.render.lights import SHADOW_RAYS
 from sim.render.occlusion import AmbientOcclusion
 from sim.render.renderer import Renderer, draw_together
 from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, listed
@@ -34,6 +35,7 @@ def render_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
     exposure: float | None = None,
+    shadow_rays: int = SHADOW_RAYS,
 ) -> np.ndarray:
     """Draw pictures of a motion, uint8 [frames, height, width, 3].
 
@@ -52,6 +54,7 @@ def render_frames(
         spacing: distance between neighbouring worlds [m]. Default: enough for the whole motion of each world.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
         exposure: factor of the brightness of the model's lights; see :class:`Renderer`.
+        shadow_rays: number of rays towards each light with a size; 1 for shadows with hard borders.
 
     Raises:
         ModelError: for poses with a wrong shape or non-finite values, a trail with a wrong length, indices of frames
@@ -81,6 +84,7 @@ def render_frames(
                 spacing=spacing,
                 occlusion=occlusion,
                 exposure=exposure,
+                shadow_rays=shadow_rays,
             )
         )
     )
@@ -101,6 +105,7 @@ def iterate_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
     exposure: float | None = None,
+    shadow_rays: int = SHADOW_RAYS,
 ) -> Iterator[np.ndarray]:
     """Draw pictures as :func:`render_frames` does, one by one, for a progress bar or a long motion.
 
@@ -140,6 +145,7 @@ def iterate_frames(
             offsets=offsets,
             occlusion=occlusion,
             exposure=exposure,
+            shadow_rays=shadow_rays,
         )
         for _ in range(min(AT_A_TIME, len(usable_cores()), len(chosen)) if find_device(device).is_cpu else 1)
     ]

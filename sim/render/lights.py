@@ -9,6 +9,8 @@ from scipy.spatial.transform import Rotation
 
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.kinematics import forward_kinematics
+from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.looks.lights import Light, MountedLight
 from sim.model.model import Model
 from sim.render.fit import visible_points
@@ -19,6 +21,7 @@ ZENITH, HORIZON, BOUNCE = np.array([0.22, 0.42, 0.72]), np.array([0.74, 0.82, 0.
 OVERHEAD = 0.35 * ZENITH + 0.38
 BRIGHTEST = 1.2  # light of all lights on a white surface that faces them, as of sun and sky
 NEAREST = 0.2  # distance of a light from the middle of a scene that counts for its exposure, in sizes of the scene
+SHADOW_RAYS, MOST_RAYS = 4, 1024  # of pictures, from a surface towards each light with a size
 CONE = 0.01  # angle over which the border of a sharp cone fades [rad]
 
 
@@ -73,11 +76,17 @@ class LightSet:
         num_worlds: number of worlds in the picture.
         exposure: factor of all lights of the model. Default: see :func:`fitting_exposure`.
         unit: unit of length of the picture [m].
+        rays: number of rays from a surface towards each light with a size; 1 for hard shadows.
+
+    Raises:
+        ModelError: for a number of rays that isn't whole, or out of range.
     """
 
-    def __init__(self, model: Model, num_worlds: int, exposure: float | None, unit: float):
+    def __init__(self, model: Model, num_worlds: int, exposure: float | None, unit: float, rays: int):
+        if not is_whole(rays, 1) or rays > MOST_RAYS:
+            raise ModelError(f"shadow_rays is {rays!r:.80}; it must be a whole number from 1 to {MOST_RAYS}")
         own = shown_lights(model, num_worlds)
-        self._model, self._unit = model, unit
+        self._model, self._unit, self._rays = model, unit, int(rays)
         if exposure is None:
             exposure = fitting_exposure(model, own) if own else 1.0
         self._exposure = float(exposure)
@@ -116,7 +125,19 @@ class LightSet:
         found.specular = wp.array(np.array([light.specular for light in lights], dtype=np.float32), dtype=float)
         casts = [int(light.shadow and light.type != "headlight") for light in lights]
         found.shadows = wp.array(casts, dtype=int)
+        found.flat = wp.array([int(light.type == "area") for light in lights], dtype=int)
+        found.across = wp.zeros(len(lights), dtype=wp.vec3)
+        extents = np.array([self._extent(light) for light in lights]).reshape(-1, 2)
+        found.extents = wp.array(extents.astype(np.float32), dtype=wp.vec2)
+        found.rays = self._rays
         return found
+
+    def _extent(self, light: Light) -> list[float]:
+        """Return the size of a light as the kernels have it, see ``Lights`` of :mod:`warp_kernels.render.structs`."""
+        if light.type == "directional":
+            return [float(np.sin(0.5 * np.radians(min(light.size[0], 180.0)))) if light.size else 0.0, 0.0]
+        lengths = np.array([*light.size, 0.0, 0.0][:2]) / self._unit
+        return (lengths if len(light.size) < 2 else 0.5 * lengths).tolist()
 
     def light(self, view: Any) -> None:
         """Set the light of the sky in the struct of the camera."""
@@ -139,6 +160,7 @@ class LightSet:
         poses = np.array(placed).reshape(-1, 7) + np.pad(offset, (0, 4))
         poses[[one.light.type == "headlight" for one in self._lights], :3] = eye
         if len(poses):
-            axes = -Rotation.from_quat(poses[:, 3:]).as_matrix()[:, :, 2]
+            turned = Rotation.from_quat(poses[:, 3:]).as_matrix()
             arrays.positions.assign(((poses[:, :3] - target) / self._unit).astype(np.float32))
-            arrays.axes.assign(axes.astype(np.float32))
+            arrays.axes.assign((-turned[:, :, 2]).astype(np.float32))
+            arrays.across.assign(turned[:, :, 0].astype(np.float32))

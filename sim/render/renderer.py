@@ -22,7 +22,7 @@ from sim.model.looks.looks import DEFAULT_MATERIAL
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.colors import linear_light
-from sim.render.lights import LightSet
+from sim.render.lights import SHADOW_RAYS, LightSet
 from sim.render.occlusion import AmbientOcclusion, sky_directions
 from sim.render.rows import record_rows, run_rows
 from sim.render.tendons import COLOR as TENDON_COLOR
@@ -98,10 +98,12 @@ class Renderer:
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
         exposure: factor of the brightness of the model's lights. Default: a white surface at the middle of the scene
             that faces all of them is as bright as in the light of sun and sky.
+        shadow_rays: number of rays from a surface towards each light with a size, whose shadows have soft borders; 1
+            for hard ones. Pixels in a penumbra get more rays, as those on an edge do.
 
     Raises:
-        ModelError: for a size that isn't a positive integer, supersamples that are not a square number, or a tile that
-            is not positive.
+        ModelError: for a size that isn't a positive integer, supersamples that are not a square number, a tile that is
+            not positive, or shadow_rays that are not from 1 to 1024.
 
     Example:
         >>> import sim
@@ -130,6 +132,7 @@ class Renderer:
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
         occlusion: AmbientOcclusion | None = None,
         exposure: float | None = None,
+        shadow_rays: int = SHADOW_RAYS,
     ):
         require_type("Renderer: model", model, Model, "a sim.Model")
         check_size(width, height)
@@ -153,7 +156,7 @@ class Renderer:
         if exposure is not None and not is_positive(exposure):
             raise ModelError(f"exposure is {exposure!r}; it must be positive")
         self.unit = length_unit(camera.distance)
-        self.lights = LightSet(model, len(self.offsets), exposure, self.unit)
+        self.lights = LightSet(model, len(self.offsets), exposure, self.unit, shadow_rays)
         self.textures = TextureSet([g.material for g in model.geometries if g.visible])
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
@@ -166,6 +169,7 @@ class Renderer:
             self.color = wp.zeros((height, width), dtype=wp.vec3)
             self.smooth = wp.zeros((height, width), dtype=wp.vec3)
             self.shown = wp.zeros((height, width), dtype=int)
+            self.soft = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
             self.directions: wp.array = wp.array(
                 sky_directions(0 if occlusion is None else occlusion.rays), dtype=wp.vec3

@@ -32,7 +32,14 @@ def plate(*lights, block=None):
 def linear(scene, exposure=1.0, camera=ABOVE, offsets=((0.0, 0.0, 0.0),)):
     """Return the colours of a picture in linear light."""
     renderer = Renderer(
-        scene.finalize(), width=PIXELS, height=PIXELS, camera=camera, device="cpu", exposure=exposure, offsets=offsets
+        scene.finalize(),
+        width=PIXELS,
+        height=PIXELS,
+        camera=camera,
+        device="cpu",
+        exposure=exposure,
+        offsets=offsets,
+        shadow_rays=1,
     )
     renderer.draw(np.zeros((len(offsets), 0, 7)))
     return renderer.color.numpy()

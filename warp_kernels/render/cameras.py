@@ -148,6 +148,7 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
     def pose_lights(
         # Model
         light_mounts: Mounts,
+        across: wp.array(dtype=wp.vec3),
         # Parameters
         com: wp.array2d(dtype=vec3),
         # Data in
@@ -157,14 +158,24 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         light_position: wp.array2d(dtype=wp.vec3),
         light_axis: wp.array2d(dtype=wp.vec3),
+        light_across: wp.array2d(dtype=wp.vec3),
     ):
-        """Compute position and axis of each light in the world, from those on what it moves with."""
+        """Compute position and axes of each light in the world, from those on what it moves with.
+
+        The axis across is perpendicular to the axis that it shines along, and as near as possible to ``across``.
+        """
         world, light = wp.tid()
         carrier = carrier_of(light_mounts, light, com, link_pose, world)
         position = placed[wp.min(world, placed.shape[0] - 1), light]
         axis = wp.normalize(along[wp.min(world, along.shape[0] - 1), light])
         light_position[world, light] = wp.vec3(wp.transform_point(carrier, vec3(position)))
         light_axis[world, light] = wp.vec3(wp.quat_rotate(wp.transform_get_rotation(carrier), vec3(axis)))
+        side = across[light] - axis * wp.dot(axis, across[light])
+        if wp.length(side) < 1.0e-3:
+            side = wp.cross(axis, wp.vec3(axis[1], axis[2], axis[0]))
+        light_across[world, light] = wp.vec3(
+            wp.quat_rotate(wp.transform_get_rotation(carrier), vec3(wp.normalize(side)))
+        )
 
     @wp.func
     def linear(value: float):
@@ -326,6 +337,40 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         return shaded
 
     @wp.func
+    def share_of_light(
+        targets: Targets,
+        looks: Looks,
+        world: int,
+        geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
+        target_pose: wp.array2d(dtype=transform),
+        target_ball: wp.array2d(dtype=vec4),
+        lights: Lights,
+        i: int,
+        position: wp.vec3,
+        axis: wp.vec3,
+        across: wp.vec3,
+        color: wp.vec3,
+        found: Surface,
+        shift: wp.vec2,
+    ):
+        """Return the share of the light of a light with a size that reaches a surface past shadows."""
+        reached = float(0.0)
+        possible = float(0.0)
+        for k in range(lights.rays):
+            spot = base.light_spot(lights, i, k, lights.rays, shift)
+            to_light, distance, light = base.light_from(lights, i, position, axis, across, color, found.point, spot)
+            part = wp.max(light) * wp.max(wp.dot(found.normal, to_light), 0.0)
+            if part > 0.0:
+                possible += part
+                shaded = is_shaded(
+                    targets, looks, world, geometry_size, height, target_pose, target_ball, found, to_light, distance
+                )
+                if not shaded:
+                    reached += part
+        return reached / wp.max(possible, 1.0e-12)
+
+    @wp.func
     def color_of(view: View, type: int, found: Surface, direct: wp.vec3, direction: wp.vec3):
         """Return the colour of a surface (linear, 0 to 1) that reflects ``direct`` light of lamps."""
         color = direct + base.skylight(view, found.albedo, found.normal)
@@ -372,6 +417,7 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         color: wp.array2d(dtype=wp.vec3),
         light_position: wp.array2d(dtype=wp.vec3),
         light_axis: wp.array2d(dtype=wp.vec3),
+        light_across: wp.array2d(dtype=wp.vec3),
         light_color: wp.array2d(dtype=wp.vec3),
         ambient: wp.array(dtype=wp.vec3),
         # Data out
@@ -397,6 +443,7 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         direction = wp.vec3(away)
         begin = wp.transform_get_translation(pose)
         view = view_of(light, ambient[wp.min(world, ambient.shape[0] - 1)], pose, pixel)
+        shift = base.pixel_shift(row % light.height, column, 0)
         total = wp.vec3()
         share = float(1.0)
         seen = int(-1)
@@ -442,20 +489,31 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
                         position = light_position[world, i]
                         if headlight[i] == 1:
                             position = view.eye
-                        to_light, distance, own_light = base.light_at(
-                            lights, i, position, light_axis[world, i],
-                            light_color[wp.min(world, light_color.shape[0] - 1), i], found.point,
-                        )  # fmt: skip
-                        lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(own_light) > 0.0)
-                        if lit and lights.shadows[i] == 1:
-                            lit = not is_shaded(
-                                targets, looks, world, geometry_size, height, target_pose, target_ball, found, to_light,
-                                distance,
-                            )  # fmt: skip
-                        if lit:
-                            direct += base.reflected_light(
-                                found, to_light, own_light, direction, shine * lights.specular[i]
+                        axis = light_axis[world, i]
+                        lamp = light_color[wp.min(world, light_color.shape[0] - 1), i]
+                        to_light, distance, own_light = base.light_at(lights, i, position, axis, lamp, found.point)
+                        bright = shine * lights.specular[i]
+                        if base.is_soft(lights, i):
+                            across = light_across[world, i]
+                            soft = base.whole_light(lights, i, position, axis, across, lamp, found.point, found.normal)
+                            reached = float(1.0)
+                            if lights.shadows[i] == 1 and wp.max(soft) > 0.0:
+                                reached = share_of_light(
+                                    targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
+                                    position, axis, across, lamp, found, shift,
+                                )  # fmt: skip
+                            direct += base.soft_reflection(
+                                found, to_light, own_light, direction, bright * reached, soft * reached
                             )
+                        else:
+                            lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(own_light) > 0.0)
+                            if lit and lights.shadows[i] == 1:
+                                lit = not is_shaded(
+                                    targets, looks, world, geometry_size, height, target_pose, target_ball, found,
+                                    to_light, distance,
+                                )  # fmt: skip
+                            if lit:
+                                direct += base.reflected_light(found, to_light, own_light, direction, bright)
                     total += color_of(view, type, found, direct, direction) * (share * opacity)
                     share *= 1.0 - opacity
                     if seen < 0:

@@ -116,7 +116,10 @@ def occlusion_kernels() -> SimpleNamespace:
                 had = float(1.0)
                 if found.shown == SUNNY_GROUND:
                     had = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
-                _color, share, _first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
+                shift = wp.vec2(0.0, 0.0)
+                _color, share, _first = glaze(
+                    view, scene, mesh, glass, instance_poses, direction, found.distance, shift
+                )
                 missing += skylight(view, found.albedo, found.normal) * ((had - part) * (1.0 - found.haze) * share)
         smooth[row, column] = smooth[row, column] - missing / float(points)
 

@@ -4,16 +4,14 @@ Colours are linear, 0 to 1. Nothing here has an adjoint.
 """
 
 import functools
-import math
 from types import SimpleNamespace
 
 import warp as wp
 
+from warp_kernels.render.lamps import lamp_functions
 from warp_kernels.render.structs import render_structs
 
 MOST_BITS = 24  # of lights that shadows of the ground are told apart by
-FAR = 1.0e6  # visibility limit [m]
-PI = math.pi
 
 
 @functools.cache
@@ -21,6 +19,9 @@ def shading_functions() -> SimpleNamespace:
     """Return the Warp functions, in single precision."""
     s = render_structs()
     View, Lights, Textures, Surface = s.View, s.Lights, s.Textures, s.Surface
+    f = lamp_functions()
+    light_at, light_from, light_spot = f.light_at, f.light_from, f.light_spot
+    is_soft, whole_light = f.is_soft, f.whole_light
 
     @wp.func
     def mix(a: wp.vec3, b: wp.vec3, t: float):
@@ -111,29 +112,6 @@ def shading_functions() -> SimpleNamespace:
         return mix(above, below, y - wp.floor(y))
 
     @wp.func
-    def light_at(lights: Lights, i: int, position: wp.vec3, axis: wp.vec3, color: wp.vec3, point: wp.vec3):
-        """Return direction and distance of a light from a point, and its colour there without shadows.
-
-        Position, axis and colour are given instead of those of the light.
-        """
-        if lights.directional[i] == 1:
-            return -axis, float(FAR), color
-        gap = position - point
-        distance = wp.max(wp.length(gap), 1.0e-6)
-        direction = gap / distance
-        falloff = lights.attenuation[i]
-        strength = 1.0 / wp.max(falloff[0] + distance * (falloff[1] + distance * falloff[2]), 1.0e-6)
-        aligned = wp.clamp(-wp.dot(direction, axis), -1.0, 1.0)
-        cone = lights.cones[i]
-        if cone[1] < PI:
-            angle = wp.acos(aligned)
-            part = wp.clamp((angle - cone[0]) / wp.max(cone[1] - cone[0], 1.0e-4), 0.0, 1.0)
-            strength = strength * (1.0 - part * part * (3.0 - 2.0 * part))
-        if lights.exponents[i] > 0.0:
-            strength = strength * wp.pow(wp.max(aligned, 0.0), lights.exponents[i])
-        return direction, distance, color * strength
-
-    @wp.func
     def highlight(found: Surface, light: wp.vec3, direction: wp.vec3):
         """Return the share of a light that a surface reflects like a rough mirror, times pi.
 
@@ -176,32 +154,78 @@ def shading_functions() -> SimpleNamespace:
         return color
 
     @wp.func
-    def direct_light(lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3, shine: float):
-        """Return the light of all lights that a surface reflects, ``shine`` times its highlights included, and the
-        lights that don't reach it, as bits.
+    def share_of_light(lights: Lights, i: int, mesh: wp.uint64, found: Surface, shift: wp.vec2):
+        """Return the share of the light of a light with a size that reaches a surface past shadows."""
+        reached = float(0.0)
+        possible = float(0.0)
+        for k in range(lights.rays):
+            spot = light_spot(lights, i, k, lights.rays, shift)
+            to_light, distance, light = light_from(
+                lights, i, lights.positions[i], lights.axes[i], lights.across[i], lights.colors[i], found.point, spot
+            )
+            part = wp.max(light) * wp.max(wp.dot(found.normal, to_light), 0.0)
+            if part > 0.0:
+                possible = possible + part
+                if not is_shaded(mesh, found.point, found.flat, to_light, distance):
+                    reached = reached + part
+        return reached / wp.max(possible, 1.0e-12)
+
+    @wp.func
+    def soft_reflection(
+        found: Surface, to_light: wp.vec3, light: wp.vec3, direction: wp.vec3, shine: float, soft: wp.vec3
+    ):
+        """Return the light that a surface reflects of a light with a size: ``soft`` is the light on it, the others are
+        those of its middle, whose highlight is shown.
+        """
+        color = wp.cw_mul(found.albedo, soft)
+        if shine > 0.0:
+            color = color + wp.cw_mul(highlight(found, to_light, direction), light) * shine
+        return color
+
+    @wp.func
+    def direct_light(lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3, shine: float, shift: wp.vec2):
+        """Return the light of all lights that a surface reflects, ``shine`` times its highlights included; the
+        lights of which less than half reaches it, as bits; and whether part of a light does. ``shift`` is that of the
+        pixel.
         """
         color = wp.vec3(0.0, 0.0, 0.0)
         unlit = int(0)
+        penumbra = bool(False)
         for i in range(lights.colors.shape[0]):
             to_light, distance, light = light_at(
                 lights, i, lights.positions[i], lights.axes[i], lights.colors[i], found.point
             )
-            lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
-            if lit and lights.shadows[i] == 1:
-                lit = not is_shaded(mesh, found.point, found.flat, to_light, distance)
-            if lit:
-                color = color + reflected_light(found, to_light, light, direction, shine * lights.specular[i])
+            bright = shine * lights.specular[i]
+            share = float(0.0)
+            if is_soft(lights, i):
+                soft = whole_light(
+                    lights, i, lights.positions[i], lights.axes[i], lights.across[i], lights.colors[i], found.point,
+                    found.normal,
+                )  # fmt: skip
+                share = 1.0
+                if lights.shadows[i] == 1 and wp.max(soft) > 0.0:
+                    share = share_of_light(lights, i, mesh, found, shift)
+                color = color + soft_reflection(found, to_light, light, direction, bright * share, soft * share)
+                penumbra = penumbra or (share > 0.0 and share < 1.0)
             else:
+                lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
+                if lit and lights.shadows[i] == 1:
+                    lit = not is_shaded(mesh, found.point, found.flat, to_light, distance)
+                if lit:
+                    color = color + reflected_light(found, to_light, light, direction, bright)
+                    share = 1.0
+            if share < 0.5:
                 unlit = unlit | (1 << (i % MOST_BITS))
-        return color, unlit
+        return color, unlit, penumbra
 
     @wp.func
-    def instance_color(view: View, lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3):
-        """Return the colour of an instance (linear, 0 to 1) in the direction of a ray."""
-        direct, _unlit = direct_light(lights, mesh, found, direction, 1.0)
-        return direct + skylight(view, found.albedo, found.normal) + reflected_sky(view, found, direction)
+    def instance_color(view: View, lights: Lights, mesh: wp.uint64, found: Surface, direction: wp.vec3, shift: wp.vec2):
+        """Return the colour of an instance (linear, 0 to 1) in the direction of a ray, and whether it is in a penumbra."""
+        direct, _unlit, penumbra = direct_light(lights, mesh, found, direction, 1.0, shift)
+        return direct + skylight(view, found.albedo, found.normal) + reflected_sky(view, found, direction), penumbra
 
     return SimpleNamespace(
+        **vars(f),
         mix=mix,
         gradient=gradient,
         sky=sky,
@@ -212,10 +236,10 @@ def shading_functions() -> SimpleNamespace:
         skylight=skylight,
         texel=texel,
         image_color=image_color,
-        light_at=light_at,
         highlight=highlight,
         reflected_sky=reflected_sky,
         reflected_light=reflected_light,
+        soft_reflection=soft_reflection,
         direct_light=direct_light,
         instance_color=instance_color,
     )

@@ -38,6 +38,10 @@ def render_structs() -> SimpleNamespace:
         """Lights other than the sky: directional, or at a position; the axis that they shine along; colour and
         attenuation as in :class:`sim.Light`; angles of the cone at which the light
         begins to fade and ends [rad]; exponent of the cosine; factor of highlights; whether they cast shadows.
+
+        Sizes: whether a light is flat; its ``across`` axis; and ``extents``, zero without a size: sine of half of the
+        diameter of a directional light; radius of a ball or a disk and zero; half of the width and height of a
+        rectangle. Shadows of lights with a size take so many ``rays``; 1 leaves them hard.
         """
 
         directional: wp.array(dtype=int)
@@ -49,6 +53,10 @@ def render_structs() -> SimpleNamespace:
         exponents: wp.array(dtype=float)
         specular: wp.array(dtype=float)
         shadows: wp.array(dtype=int)
+        flat: wp.array(dtype=int)
+        across: wp.array(dtype=wp.vec3)
+        extents: wp.array(dtype=wp.vec2)
+        rays: int
 
     @wp.struct
     class Textures:

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warp_kernels.render.shading import FAR, shading_functions
+from warp_kernels.render.lamps import FAR
+from warp_kernels.render.shading import shading_functions
 from warp_kernels.render.structs import render_structs
 from warp_kernels.types import kernel_module
 
@@ -29,6 +30,7 @@ def render_kernels() -> SimpleNamespace:
     View, Scene, Surface = s.View, s.Scene, s.Surface
     mix, sky, checker, openness = f.mix, f.sky, f.checker, f.openness
     skylight, image_color, direct_light, instance_color = f.skylight, f.image_color, f.direct_light, f.instance_color
+    pixel_shift = f.pixel_shift
 
     @wp.func
     def nearest_plane(view: View, direction: wp.vec3, planes: wp.array(dtype=wp.transform)):
@@ -140,6 +142,7 @@ def render_kernels() -> SimpleNamespace:
         instance_poses: wp.array(dtype=wp.transform),
         direction: wp.vec3,
         farthest: float,
+        shift: wp.vec2,
     ):
         """Return the effect of the transparent surfaces along a ray: their colour, the share of light from behind, and
         the first instance or SKY.
@@ -159,7 +162,8 @@ def render_kernels() -> SimpleNamespace:
             if wp.dot(hit.normal, direction) < 0.0:
                 found = instance_surface(view, scene, instance_poses, origin, direction, hit, scene.first_glass)
                 opacity = scene.instance_opacity[found.shown]
-                color = color + instance_color(view, scene.lights, mesh, found, direction) * (share * opacity)
+                own, _penumbra = instance_color(view, scene.lights, mesh, found, direction, shift)
+                color = color + own * (share * opacity)
                 share = share * (1.0 - opacity)
                 if first == SKY:
                     first = found.shown
@@ -176,27 +180,31 @@ def render_kernels() -> SimpleNamespace:
         instance_poses: wp.array(dtype=wp.transform),
         direction: wp.vec3,
         open_sky: float,
+        shift: wp.vec2,
     ):
-        """Return the colour along one ray (linear, 0 to 1), the surface hit, and the openness of the ground there.
+        """Return the colour along one ray (linear, 0 to 1), the surface hit, the openness of the ground there, and
+        whether the surface is in a penumbra.
 
         open_sky: that openness if a ray of the same pixel has found it, which saves the search; negative if not.
+        shift: shift of the samples of lights.
         """
         found = see(view, scene, mesh, instance_poses, direction)
         shown = found.shown
         color = sky(view, direction)
+        penumbra = bool(False)
         if shown == SUNNY_GROUND:
-            direct, unlit = direct_light(scene.lights, mesh, found, direction, 0.0)
+            direct, unlit, penumbra = direct_light(scene.lights, mesh, found, direction, 0.0, shift)
             if open_sky < 0.0:
                 open_sky = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
             shown = SUNNY_GROUND - unlit
             ambient = skylight(view, found.albedo, found.normal)
             color = mix(direct + ambient * open_sky, view.horizon, found.haze)
         elif shown != SKY:
-            color = instance_color(view, scene.lights, mesh, found, direction)
-        before, share, first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
+            color, penumbra = instance_color(view, scene.lights, mesh, found, direction, shift)
+        before, share, first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance, shift)
         if first != SKY:
             shown = first
-        return before + color * share, shown, open_sky
+        return before + color * share, shown, open_sky, penumbra
 
     @wp.func
     def encode(c: float):
@@ -236,6 +244,16 @@ def render_kernels() -> SimpleNamespace:
             edge = edge or differ(color[row, column], shown[row, column], color[r, c], shown[r, c])
         return edge
 
+    @wp.func
+    def near_penumbra(view: View, row: int, column: int, soft: wp.array2d(dtype=int)):
+        """Return whether a pixel or a neighbour is in a penumbra."""
+        near = bool(False)
+        for k in range(9):
+            r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
+            c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
+            near = near or soft[r, c] == 1
+        return near
+
     @wp.kernel(module=mod, enable_backward=False)
     def transform_vertices(
         # Model
@@ -265,13 +283,17 @@ def render_kernels() -> SimpleNamespace:
         # Data out
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
+        soft: wp.array2d(dtype=int),
     ):
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        light, seen, _open_sky = trace(view, scene, mesh, glass, instance_poses, direction, -1.0)
+        light, seen, _open_sky, penumbra = trace(
+            view, scene, mesh, glass, instance_poses, direction, -1.0, pixel_shift(row, column, 0)
+        )
         color[row, column] = light
         shown[row, column] = seen
+        soft[row, column] = wp.where(penumbra, 1, 0)
 
     @wp.kernel(module=mod, enable_backward=False)
     def refine_edges(
@@ -287,15 +309,18 @@ def render_kernels() -> SimpleNamespace:
         instance_poses: wp.array(dtype=wp.transform),
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
+        soft: wp.array2d(dtype=int),
         # Data out
         smooth: wp.array2d(dtype=wp.vec3),
     ):
-        """Average several rays if a neighbour differs, a few if those at the corners of the pixel agree."""
+        """Average several rays if a neighbour differs or is in a penumbra, a few if those at the corners of the pixel
+        agree.
+        """
         i, column = wp.tid()
         row = first_row + i
         here = color[row, column]
         thing = shown[row, column]
-        if is_edge(view, row, column, color, shown):
+        if is_edge(view, row, column, color, shown) or near_penumbra(view, row, column, soft):
             total = here
             count = int(1)
             similar = int(0)
@@ -304,7 +329,10 @@ def render_kernels() -> SimpleNamespace:
                 if similar < 4:
                     s = samples[k]
                     direction = ray(view, float(column) + s[0], float(row) + s[1])
-                    found, seen, open_sky = trace(view, scene, mesh, glass, instance_poses, direction, open_sky)
+                    shift = pixel_shift(row, column, k + 1)
+                    found, seen, open_sky, _penumbra = trace(
+                        view, scene, mesh, glass, instance_poses, direction, open_sky, shift
+                    )
                     total = total + found
                     count = count + 1
                     if k < 4 and not differ(here, thing, found, seen):

@@ -26,8 +26,9 @@ class Light:
         cone: largest angle between the axis of a point or area light and its rays [degrees].
         softness: share of the cone at its border over which the light fades, 0 to 1.
         exponent: power of the cosine of that angle that point and area lights are multiplied by.
-        size: for files only, since shadows have sharp borders here: diameter of a directional light as it appears
-            [degrees]; radius of a ball or a disk, or width and height of a rectangle [m]. Empty without.
+        size: diameter of a directional light as it appears [degrees]; radius of a ball or a disk, or width and height
+            of a rectangle along its x and y axes [m]. Borders of its shadows are as soft as it is large; empty for
+            sharp ones.
         specular: factor of its highlights.
         shadow: whether objects cast shadows.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import warp as wp
+from scipy.spatial.transform import Rotation
 
 from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
@@ -41,6 +42,7 @@ class SceneArrays:
         looks, mounts, light_mounts: see :func:`warp_kernels.render.cameras.camera_structs`.
         light, lights: sky and lights, see :func:`warp_kernels.render.trace.render_kernels`.
         headlight: 1 for a light at the eye of the camera [num_lights].
+        across: axes of lights across the one that they shine along, on what they move with [num_lights, 3].
         camera_placement: poses of cameras on what they move with [num_cameras].
         pixel_size: size of a pixel at distance 1 [num_cameras].
     """
@@ -66,6 +68,7 @@ class SceneArrays:
             self.mounts = fill(structs.Mounts, **_mounts(m, cameras))
             self.light_mounts = fill(structs.Mounts, **_mounts(m, lights.mounted))
             self.lights = lights.arrays(kernels)
+            self.across: wp.array = wp.array(_axes_across(lights.mounted), dtype=wp.vec3)
             self.headlight: wp.array = wp.array(head, dtype=wp.int32)
             self.camera_placement: wp.array = wp.array(placements, dtype=t.transform)
             self.pixel_size: wp.array = wp.array(pixel, dtype=t.scalar)
@@ -123,6 +126,12 @@ def corner_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     normals = np.zeros((len(faces), 3, 3))
     normals[np.linalg.norm(areas, axis=1) > 0.0] = with_normals(vertices, faces).normals
     return normals
+
+
+def _axes_across(lights: Sequence[MountedLight]) -> np.ndarray:
+    """Return the x axes of lights [n, 3]."""
+    turns = [Rotation.from_quat(one.placement[3:]).as_matrix()[:, 0] for one in lights]
+    return np.array(turns, dtype=np.float32).reshape(-1, 3)
 
 
 def _mounts(m: DeviceModel, mounted: Sequence[MountedCamera | MountedLight]) -> dict[str, Any]:

@@ -83,12 +83,15 @@ class Cameras:
         tile: side length of the squares of the ground [m].
         haze: density of the haze over the ground, 0.25 in :func:`sim.render.render_frames` through such cameras [1/m].
         exposure: factor of the brightness of the model's lights, as of :class:`sim.render.Renderer`.
+        shadow_rays: number of rays from a surface towards each light with a size, whose shadows have soft borders, as
+            of :class:`sim.render.Renderer`. With 1 they are hard, and pictures faster.
 
     Attributes:
         names: as given, or those of all cameras.
 
     Raises:
-        ModelError: for an unknown camera, a model without cameras, and sizes that aren't positive.
+        ModelError: for an unknown camera, a model without cameras, sizes that aren't positive, and
+            shadow_rays that are not from 1 to 1024.
 
     Example:
         >>> import torch
@@ -115,6 +118,7 @@ class Cameras:
         tile: float = 0.5,
         haze: float = 0.0,
         exposure: float | None = None,
+        shadow_rays: int = 1,
     ):
         require_type("Cameras: model", model, Model, "a sim.Model")
         check_size(width, height)
@@ -129,7 +133,7 @@ class Cameras:
         self.model, self.names, self.width, self.height = model, tuple(chosen), int(width), int(height)
         if exposure is not None and not is_positive(exposure):
             raise ModelError(f"Cameras: exposure is {exposure!r}; it must be positive")
-        self._lights = LightSet(model, 1, exposure, 1.0)
+        self._lights = LightSet(model, 1, exposure, 1.0, shadow_rays)
         self._mounted = [model.camera(name) for name in self.names]
         self._worlds: dict[torch.device, _Worlds] = {}
 
@@ -395,6 +399,7 @@ class _Worlds:
                 "eye": ((worlds, self._pictures), m.types.transform),
                 "light_position": (lights, wp.vec3),
                 "light_axis": (lights, wp.vec3),
+                "light_across": (lights, wp.vec3),
                 "color": ((worlds, m.model.num_geometries), wp.vec3),
             }
             self._kept[worlds] = {
