@@ -13,6 +13,7 @@ import warp as wp
 from sim.arrays.allocation import fill, scalars
 from sim.arrays.kernels import start_warp
 from sim.arrays.launch import launch, record
+from sim.arrays.teams import Levels, link_levels, require_width
 from sim.arrays.topology import forks, last_slides, low_words, packed_ancestors
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, require_type
@@ -95,9 +96,11 @@ class DeviceModel:
         num_worlds: number of worlds, for parameters given per world.
         parameters: values that replace the model's own, ``[n, ...]`` or ``[num_worlds, n, ...]``.
         requires_grad: names of the parameters with a gradient.
+        threads_per_world: threads of a GPU that share out the work of one world in functions of this model: 1, 8, 16 or
+            32. Experimental: not yet run on a GPU. On a CPU one thread does the same work, for tests.
 
     Attributes:
-        lanes: number of worlds per thread of kinematics and dynamics, see :mod:`warp_kernels.algebra`.
+        lanes: number of worlds per thread of kinematics and dynamics, see :mod:`warp_kernels.algebra`; 1 for teams.
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
@@ -122,13 +125,16 @@ class DeviceModel:
         num_worlds: int = 1,
         parameters: Mapping[str, npt.ArrayLike] | None = None,
         requires_grad: Iterable[str] = (),
+        threads_per_world: int = 1,
     ):
         require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
         if not is_whole(num_worlds, 1):
             raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
         self.model = model
         self.device = find_device(device)
-        self.lanes = LANES if self.device.is_cpu else 1
+        require_width("DeviceModel", threads_per_world)
+        self.threads_per_world = int(threads_per_world)
+        self.lanes = LANES if self.device.is_cpu and threads_per_world == 1 else 1
         self.num_worlds = num_worlds
         self.types = warp_types(model.scalar)
         self.requires_grad = names_in("requires_grad", requires_grad)
@@ -175,6 +181,7 @@ class DeviceModel:
         self._frames: dict[tuple[str, ...], FrameArrays] = {}
         self._paths: dict[tuple[str, ...], FramePaths] = {}
         self._visits: dict[tuple[str, ...], Visits] = {}
+        self._levels: dict[tuple[str, ...] | None, Levels] = {}
         self._every_link = Visits(self.tree_link_start, upload(np.arange(model.num_links)))
         self._double: tuple[DeviceModel, list[Any]] | None = None
         self._none: dict[type, wp.array] = {}
@@ -325,7 +332,8 @@ class DeviceModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {name: self._as_given(name, self._entries(name)) for name in self.parameters}
-        return type(self), (self.model, str(self.device), self.num_worlds, values, self.requires_grad)
+        arguments = (self.model, str(self.device), self.num_worlds, values, self.requires_grad, self.threads_per_world)
+        return type(self), arguments
 
     def __copy__(self) -> "DeviceModel":
         """Return a copy that shares the arrays, unlike one made by :meth:`__reduce__`."""
@@ -437,19 +445,30 @@ class DeviceModel:
         if names is None:
             return self._every_link
         if names not in self._visits:
-            needed = set()
-            for name in names:
-                link = self.model.frame(name).link
-                while link >= 0:
-                    needed.add(link)
-                    link = int(self.model.link_parent[link])
-            links = np.array(sorted(needed), dtype=np.int32)
+            links = self._links_above(names)
             start = np.searchsorted(links, self.model.tree_link_start).astype(np.int32)
             self._visits[names] = Visits(
                 wp.array(start, dtype=wp.int32, device=self.device),
                 wp.array(links, dtype=wp.int32, device=self.device),
             )
         return self._visits[names]
+
+    def levels(self, names: tuple[str, ...] | None = None) -> Levels:
+        """Return the links of :meth:`visits` by their depth, for teams of threads."""
+        if names not in self._levels:
+            links = None if names is None else self._links_above(names)
+            self._levels[names] = link_levels(self.model, self.device, links)
+        return self._levels[names]
+
+    def _links_above(self, names: tuple[str, ...]) -> np.ndarray:
+        """Return the links of frames and those above them, in ascending order."""
+        needed = set()
+        for name in names:
+            link = self.model.frame(name).link
+            while link >= 0:
+                needed.add(link)
+                link = int(self.model.link_parent[link])
+        return np.array(sorted(needed), dtype=np.int32)
 
     def frame_paths(self, names: tuple[str, ...]) -> FramePaths:
         """Return the degrees of freedom that move the frames with these names. Raises ModelError for an unknown

@@ -11,7 +11,7 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import Array, DifferentiableOp, any_leading_shape, of_position, of_velocity
-from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
+from sim.dynamics.dynamics import add_rigid_body_gradient, put_joint_forces, taped_bodies, weightless, zeros
 from sim.model.model import Model
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
@@ -101,7 +101,7 @@ def gravity_operation(model: Model) -> DifferentiableOp:
 
     def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
-        add_rigid_body_force(Bodies(m, q, lanes=m.lanes), m.parameters["gravity"], still, still, None, tau)
+        put_joint_forces(Bodies(m, q, lanes=m.lanes), None, m.parameters["gravity"], q, still, still, None, tau)
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
@@ -123,7 +123,7 @@ def bias_operation(model: Model) -> DifferentiableOp:
 
 def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> DifferentiableOp:
     def forward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
-        add_rigid_body_force(Bodies(m, q, lanes=m.lanes), gravity(m), qd, zeros(m, tau.shape), None, tau)
+        put_joint_forces(Bodies(m, q, lanes=m.lanes), None, gravity(m), q, qd, zeros(m, tau.shape), None, tau)
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
         tape, bodies = taped_bodies(m, q)

@@ -1,8 +1,6 @@
 """Forward kinematics in scratch arrays: poses, motions and inertias of links."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import warp as wp
 
@@ -10,27 +8,13 @@ from sim.arrays.array_refs import States, for_lanes
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import active_tape, launch
 from sim.arrays.scratch import scratch_array
+from sim.dynamics.team_passes import TeamPasses, team_passes
 from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.types import lane_types
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 NOT_CLEARED = {"pose_bar": None, "origin_bar": None, "subspace_bar": None, "link_inertia_bar": None}
-
-
-class KinematicsLaunch(NamedTuple):
-    """Kernels of forward kinematics.
-
-    Attributes:
-        kernel, adjoint: the kernels.
-        dim: dimensions of their launches.
-        given: their arguments besides those of the model and the output.
-    """
-
-    kernel: wp.Kernel
-    adjoint: wp.Kernel
-    dim: tuple[int, int]
-    given: Mapping[str, Any] = MappingProxyType({})
 
 
 class KinematicsArrays(Protocol):
@@ -59,7 +43,7 @@ def run_kinematics(
     clear_gradients: bool = False,
     frames: tuple[str, ...] | None = None,
     lanes: int = 1,
-    by: KinematicsLaunch | None = None,
+    teams: TeamPasses | None = None,
 ) -> None:
     """Launch forward kinematics, and record the adjoint on the active tape.
 
@@ -70,19 +54,19 @@ def run_kinematics(
         clear_gradients: whether the gradients of the output become zero.
         frames: frames whose links, with their ancestors, are computed. Default: all links.
         lanes: number of worlds per lane group.
-        by: kernels to launch, which don't clear gradients. Default: those of a thread per tree and lane group.
+        teams: kernels and launches of teams, for one lane. Default: a thread per tree and lane group.
     """
     tape = active_tape()
-    bars = {} if clear_gradients or by else NOT_CLEARED
-    if by is None:
-        by = KinematicsLaunch(
-            kinematics_kernels(model.types.scalar, lanes).kinematics,
-            kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint,
-            (model.model.num_trees, arrays.pose.shape[1]),
-        )
-    kernel, adjoint, dim, given = by
+    bars = {} if clear_gradients else NOT_CLEARED
+    given: dict[str, Any] = {"nq": model.model.nq, **model.visits(frames)._asdict()}
+    if teams is None:
+        kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
+        adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
+        dim = (model.model.num_trees, arrays.pose.shape[1])
+    else:
+        kernel, adjoint, dim, given = teams.kinematics, teams.kinematics_adjoint, teams.dim, teams.given
     parameters = model.parameter_arrays(*PARAMETERS)
-    sources = ({"nq": model.model.nq}, given, model, model.visits(frames), parameters, arrays)
+    sources = (given, model, parameters, arrays)
     coordinates = for_lanes(q, lanes)
     launch(kernel, dim, *sources, device=model.device, record_tape=False, q=coordinates, **bars)
     if tape is None:
@@ -108,6 +92,7 @@ class Poses:
         pose: pose of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
         types: types of the entries, see :func:`warp_kernels.types.lane_types`.
         groups: number of lane groups; some lanes of the last one may have no world.
+        teams: kernels and launches of teams of threads that process the links; None for a thread per tree.
     """
 
     def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
@@ -116,13 +101,17 @@ class Poses:
         self.groups = -(-self.worlds // lanes)
         size, t = model.model, lane_types(model.types.scalar, lanes)
         self.types = t
+        self.teams: TeamPasses | None = None
+        if model.threads_per_world > 1:
+            levels, scalar = model.levels(frames), model.types.scalar
+            self.teams = team_passes(levels, model.threads_per_world, scalar, model.device, self.worlds)
         self.pose = self._output(size.num_links, t.transform)
         self.origin = self._output(size.num_trees, t.vec3)
         self.subspace, self.link_inertia = self._further()
         if active_tape() is not None:
             self.turn_bar, self.shift_bar = (self._of_one_group(size.num_links, t.vec3) for _ in range(2))
             self.q_bar_buffer = self.scratch_buffer(size.nq)
-        run_kinematics(model, q, self, True, frames, lanes)
+        run_kinematics(model, q, self, True, frames, lanes, self.teams)
 
     def _output(self, items: int, dtype: type) -> wp.array:
         """Return an output array; kinematics set its gradient to zero where they fill it, while a tape records."""
@@ -143,6 +132,13 @@ class Poses:
         every: Any = wp.array(ptr=one.ptr, dtype=dtype, shape=shape, strides=strides, device=one.device, copy=False)
         every.memory = one
         return every
+
+    def launch_teams(self, kernel: wp.Kernel, *sources: object, **named: Any) -> None:
+        """Launch a kernel of teams, with arguments from these sources, these arrays and the model."""
+        assert self.teams is not None
+        m = self.model
+        further = (self.teams.given, self, m, m.parameters)
+        launch(kernel, self.teams.dim, *sources, *further, device=m.device, record_tape=False, **named)
 
     def states(self, array: States | None) -> Any:
         """Return an array of states in the form for kernels of these groups."""

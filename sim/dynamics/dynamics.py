@@ -24,11 +24,13 @@ Accelerations lose more digits than other results, as many as the condition numb
 in float32 they are computed in float64 and rounded at the end.
 """
 
+from typing import Any
+
 import warp as wp
 
 from sim.arrays.allocation import in_double, rounded
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import launch, threads_of_world
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
@@ -100,8 +102,8 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
         bodies = Bodies(m, q, lanes=m.lanes)
-        _passive_force(bodies, _joint_parameters(m, passive), q, qd, qdd, tau)
-        add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau, passive=passive)
+        joints, gravity = _joint_parameters(m, passive), m.parameters["gravity"]
+        put_joint_forces(bodies, joints, gravity, q, qd, qdd, wrench, tau, passive=passive)
 
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
@@ -164,7 +166,8 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         bodies = Bodies(exact, q, lanes=m.lanes)
         common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench), passive)
         with rounded(qdd) as result:
-            _run_articulated_body(bodies, _joint_parameters(exact, passive), q, qd, tau, common_wrench, result)
+            joints, gravity = _joint_parameters(exact, passive), exact.parameters["gravity"]
+            _run_articulated_body(bodies, joints, gravity, q, qd, tau, common_wrench, result)
 
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
@@ -205,21 +208,20 @@ def _joint_parameters(m: DeviceModel, passive: bool) -> dict[str, wp.array]:
     return {**m.parameters, **dict.fromkeys(PASSIVE_FORCES, zeros(m, (1, m.model.nv)))}
 
 
-def _passive_force(
-    bodies: Bodies, parameters: dict[str, wp.array], q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array
-) -> None:
-    m = bodies.model
-    kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force
-    launch(kernel, bodies.groups, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
-
-
 def _add_passive_gradient(
     bodies: Bodies, parameters: dict[str, wp.array], q: wp.array, qd: wp.array, qdd: wp.array, weight: wp.array
 ) -> None:
-    """Add the gradient of weight . :func:`_passive_force`."""
+    """Add the gradient of weight . the forces of rotors, dampers, springs and dry friction."""
     m = bodies.model
     kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint
-    launch(kernel, bodies.groups, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
+    _launch_over_dofs(kernel, bodies, parameters, q=q, qd=qd, qdd=qdd, tau_bar=weight)
+
+
+def _launch_over_dofs(kernel: wp.Kernel, bodies: Bodies, *sources: Any, **named: Any) -> None:
+    """Launch a kernel whose threads share out the degrees of freedom of a lane group."""
+    m = bodies.model
+    threads = threads_of_world(m.device, m.model.nv)
+    launch(kernel, (threads, bodies.groups), m, *sources, device=m.device, threads=threads, **named)
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None, passive: bool) -> wp.array:
@@ -255,9 +257,11 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None, passive: bool) -> wp
     return common
 
 
-def add_rigid_body_force(
+def put_joint_forces(
     bodies: Bodies,
+    joints: dict[str, wp.array] | None,
     gravity: wp.array,
+    q: wp.array,
     qd: wp.array,
     qdd: wp.array,
     wrench: wp.array | None,
@@ -265,16 +269,30 @@ def add_rigid_body_force(
     *,
     passive: bool = False,
 ) -> None:
-    """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau.
+    """Fill tau, an array of zeros, with the joint forces of a motion.
 
-    Gravity compensation is included if passive forces are.
+    Args:
+        bodies: forward kinematics.
+        joints: parameters of rotors, dampers, springs and dry friction; None for the forces that move the links.
+        gravity: of each world.
+        q, qd, qdd: the motion.
+        wrench: external wrenches, or None.
+        tau: output.
+        passive: whether gravity compensation is included.
     """
     m, scratch = bodies.model, _motion_scratch(bodies, "velocity", "acceleration", "force")
-    common_wrench = _common_wrench(bodies, wrench, passive)
-    launch(
-        rnea_kernels(m.types.scalar, bodies.lanes).rnea, (m.model.num_trees, bodies.groups), bodies, m, scratch,
-        device=m.device, gravity=gravity, qd=qd, qdd=qdd, common_wrench=common_wrench, tau=tau,
-    )  # fmt: skip
+    given = {
+        "gravity": gravity, "q": q, "qd": qd, "qdd": qdd, "tau": tau,
+        "common_wrench": _common_wrench(bodies, wrench, passive),
+    }  # fmt: skip
+    if bodies.teams is not None:
+        joints = joints or dict.fromkeys((*PASSIVE_FORCES, "armature"), zeros(m, (1, m.model.nv)))
+        bodies.launch_teams(bodies.teams.rnea, given, scratch, joints, lift=None)
+        return
+    kernels = rnea_kernels(m.types.scalar, bodies.lanes)
+    if joints is not None:
+        _launch_over_dofs(kernels.passive_force, bodies, joints, q=q, qd=qd, qdd=qdd, tau=tau)
+    launch(kernels.rnea, (m.model.num_trees, bodies.groups), given, bodies, m, scratch, device=m.device)
 
 
 def _motion_scratch(bodies: Bodies, *names: str) -> dict[str, wp.array]:
@@ -292,20 +310,28 @@ def _articulated_scratch(bodies: Bodies) -> dict[str, wp.array]:
 
 def _run_articulated_body(
     bodies: Bodies,
-    parameters: dict[str, wp.array],
+    joints: dict[str, wp.array],
+    gravity: wp.array,
     q: wp.array,
     qd: wp.array,
     tau: wp.array,
     common_wrench: wp.array,
     qdd: wp.array,
-) -> None:
-    m, scalar = bodies.model, bodies.types.scalar
+) -> dict[str, wp.array]:
+    """Fill qdd with accelerations; return the factors as :func:`solve_mass_matrix`."""
+    m = bodies.model
     scratch = {**_motion_scratch(bodies, "velocity", "acceleration", "bias_force"), **_articulated_scratch(bodies)}
-    launch(
-        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.groups), bodies, m, parameters, scratch,
-        device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, lift=None,
-        qdd=qdd,
-    )  # fmt: skip
+    given = {
+        "gravity": gravity, "q": q, "qd": qd, "tau": tau, "common_wrench": common_wrench, "qdd": qdd,
+        "dt": m.types.scalar(0.0), "implicit": None, "lift": None,
+    }  # fmt: skip
+    if bodies.teams is not None:
+        scratch["factor_l"] = bodies.scratch(m.ancestor.shape[0], bodies.types.real)
+        bodies.launch_teams(bodies.teams.aba, given, joints, scratch)
+        return scratch
+    kernel, dim = aba_kernels(m.types.scalar, bodies.lanes).aba, (m.model.num_trees, bodies.groups)
+    launch(kernel, dim, given, bodies, m, joints, scratch, device=m.device)
+    return scratch
 
 
 def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
@@ -328,8 +354,16 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
 
 
 def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> dict[str, wp.array]:
-    """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D, factor_u and factor_d."""
-    m, scratch = bodies.model, _articulated_scratch(bodies)
+    """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D, factor_u and factor_d. Teams
+    of threads return the accelerations of bodies at rest, and L, factor_l, too.
+    """
+    m = bodies.model
+    if bodies.teams is not None:
+        still = zeros(m, right.shape)
+        joints, none = _joint_parameters(m, passive=False), m.none(bodies.types.spatial)
+        q = zeros(m, (right.shape[0], m.model.nq))
+        return _run_articulated_body(bodies, joints, weightless(m), q, still, right, none, solution)
+    scratch = _articulated_scratch(bodies)
     # Forces propagate to the roots, then accelerations to the leaves.
     motion = bodies.scratch(m.model.num_links, bodies.types.spatial)
     launch(
@@ -379,14 +413,21 @@ def add_rigid_body_gradient(
     *,
     passive: bool = False,
 ) -> None:
-    """Add the gradient of weight . :func:`add_rigid_body_force`, with the backward pass of the bodies' tape."""
+    """Add the gradient of weight . :func:`put_joint_forces`, with the backward pass of the bodies' tape."""
     m = bodies.model
     with tape:
         common_wrench = _common_wrench(bodies, wrench, passive)
-    scratch = ("velocity", "acceleration", "direction", "velocity_bar", "acceleration_bar", "force")
-    launch(
-        rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.groups), bodies, m,
-        _motion_scratch(bodies, *scratch), device=m.device, gravity=gravity, qd=qd, qdd=qdd,
-        common_wrench=common_wrench, lift=None, motion_weight=weight,
-    )  # fmt: skip
+    names = ("velocity", "acceleration", "direction", "velocity_bar", "acceleration_bar", "force")
+    scratch = _motion_scratch(bodies, *names)
+    given = {
+        "gravity": gravity, "qd": qd, "qdd": qdd, "common_wrench": common_wrench, "lift": None, "motion_weight": weight,
+    }  # fmt: skip
+    if bodies.teams is not None:
+        bodies.launch_teams(bodies.teams.rnea_adjoint, given, scratch)
+    else:
+        kernel, dim = (
+            rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint,
+            (m.model.num_trees, bodies.groups),
+        )
+        launch(kernel, dim, given, bodies, m, scratch, device=m.device)
     tape.backward()

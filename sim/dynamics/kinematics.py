@@ -238,7 +238,11 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Differenti
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
         bodies = Motions(m, q, names, m.lanes)
-        run_kernel(bodies, "frame_jacobian", jacobian=bodies.states(result))
+        if bodies.teams is None:
+            run_kernel(bodies, "frame_jacobian", jacobian=bodies.states(result))
+        else:
+            arrays = (m.frame_paths(names), m.frame_arrays(names))
+            bodies.launch_teams(bodies.teams.jacobian, *arrays, reference=code, jacobian=result)
 
     def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:

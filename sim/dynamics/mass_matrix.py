@@ -48,6 +48,10 @@ def mass_matrix_operation(model: Model) -> DifferentiableOp:
 
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q, lanes=m.lanes)
+        if bodies.teams is not None:
+            composite = bodies.scratch(model.num_links, bodies.types.inertia)
+            bodies.launch_teams(bodies.teams.crba, composite=composite, mass_matrix=matrix)
+            return
         launch(
             crba_kernels(m.types.scalar, bodies.lanes).crba, (model.num_trees, bodies.groups), bodies, m, m.parameters,
             device=m.device, composite=bodies.link_inertia, mass_matrix=matrix,
@@ -98,8 +102,9 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
         nothing, solution = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
         factors = solve_mass_matrix(bodies, nothing, solution)
         kernels, nv, real = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv, bodies.types.real
-        factors["factor_l"] = bodies.scratch(m.ancestor.shape[0], real)
-        launch(kernels.lower_factor, (nv, bodies.groups), bodies, m, factors, device=m.device)
+        if "factor_l" not in factors:
+            factors["factor_l"] = bodies.scratch(m.ancestor.shape[0], real)
+            launch(kernels.lower_factor, (nv, bodies.groups), bodies, m, factors, device=m.device)
         columns = scratch_array((bodies.groups, nv * nv), real, m.device)
         with rounded(inverse) as result:
             launch(
@@ -129,8 +134,12 @@ def _add_gradient(tape: wp.Tape, bodies: Bodies, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and parameters."""
     m = bodies.model
     crba, dim = crba_kernels(m.types.scalar, bodies.lanes), (m.model.num_trees, bodies.groups)
-    composite = bodies.scratch(m.model.num_links, bodies.types.inertia)
-    launch(crba.crba_adjoint, dim, bodies, m, device=m.device, mass_matrix_bar=matrix_bar, composite=composite)
+    arrays = {"mass_matrix_bar": matrix_bar, "composite": bodies.scratch(m.model.num_links, bodies.types.inertia)}
+    if bodies.teams is not None:
+        columns = {name: bodies.scratch(m.model.nv, bodies.types.spatial) for name in ("column_force", "column_motion")}
+        bodies.launch_teams(bodies.teams.crba_adjoint, arrays, columns)
+    else:
+        launch(crba.crba_adjoint, dim, arrays, bodies, m, device=m.device)
     tape.backward()
     if m.parameters["armature"].requires_grad:
         dim = (bodies.worlds, m.model.nv)

@@ -14,7 +14,7 @@ import warp as wp
 
 import sim
 import warp_kernels.dynamics.team as package
-from sim.simulation.stepping.stages import tree_passes
+from sim.dynamics import team_passes
 from tests.dynamics import trees
 from tests.golden import mechanisms
 from tests.golden.case import Case
@@ -25,10 +25,13 @@ from warp_kernels import team as teams
 
 FACTORIES = (
     "team_articulated_kernels",
+    "team_jacobian_kernels",
     "team_kinematics_adjoint_kernels",
     "team_kinematics_kernels",
     "team_mass_adjoint_kernels",
+    "team_mass_matrix_kernels",
     "team_motion_adjoint_kernels",
+    "team_motion_kernels",
 )
 
 
@@ -112,7 +115,7 @@ def reversed_items(monkeypatch):
 
     monkeypatch.setattr(teams, "kernel_module", checked)
     for name in FACTORIES:
-        monkeypatch.setattr(tree_passes, name, functools.cache(getattr(tree_passes, name).__wrapped__))
+        monkeypatch.setattr(team_passes, name, functools.cache(getattr(team_passes, name).__wrapped__))
 
 
 def passes(case: Case) -> Callable[[], np.ndarray]:
@@ -127,14 +130,39 @@ def passes(case: Case) -> Callable[[], np.ndarray]:
     return run
 
 
+def functions(threads: int) -> Callable[[], np.ndarray]:
+    """Functions of a model, and their gradients in q."""
+    model = trees.build(trees.zoo(), "float64")
+    m = sim.DeviceModel(model, "cpu", threads_per_world=threads)
+    rng = np.random.default_rng(0)
+    q, *others = (rng.normal(size=(2, n)) for n in (model.nq, model.nv, model.nv))
+
+    def run() -> np.ndarray:
+        found = []
+        for call in (sim.inverse_dynamics, sim.forward_dynamics, sim.mass_matrix, jacobians):
+            given = wp.array(q, dtype=wp.float64, device="cpu", requires_grad=True)
+            with wp.Tape() as tape:
+                result = call(m, given, *others[: 0 if call in (sim.mass_matrix, jacobians) else None])
+            tape.backward(grads={result: wp.ones_like(result)})
+            found += [result.numpy().ravel(), given.grad.numpy().ravel()]
+        return np.concatenate(found)
+
+    return run
+
+
+def jacobians(m: sim.DeviceModel, q: wp.array) -> wp.array:
+    return sim.jacobian(m, q, m.model.link_names)
+
+
 @pytest.mark.slow
 def test_items_of_a_phase_do_not_meet(reversed_items):
     case = zoo(dry=False)
-    team = passes(by_teams(case))()
-    assert team_faults() == []
-    one = passes(case)()
-    np.testing.assert_allclose(team, one, rtol=0, atol=1e-10 * np.abs(one).max())
-    assert tree_passes.team_articulated_kernels(wp.float64, 32).module.name.startswith("backswing.tests.reversed.")
+    for team, one in ((passes(by_teams(case)), passes(case)), (functions(32), functions(1))):
+        found = team()
+        assert team_faults() == []
+        expected = one()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+    assert team_passes.team_articulated_kernels(wp.float64, 32).module.name.startswith("backswing.tests.reversed.")
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +170,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """The functions of the calls of ``sync``; meanwhile passes are those of a copy."""
     same = {"numbered_warp_kernels_dynamics_team.levels": f"{package.__name__}.levels"}
     folder = tmp_path_factory.mktemp("numbered")
-    with numbered_copy(package, tree_passes, set(FACTORIES), folder, same) as found:
+    with numbered_copy(package, team_passes, set(FACTORIES), folder, same) as found:
         yield found
 
 
@@ -150,4 +178,4 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 def test_every_sync_is_needed(calls):
     assert len(calls) > 12
     # Under MuJoCo's law the mass matrix has an adjoint without constraints, too.
-    assert not_missed(calls, [passes(by_teams(zoo(dry=False, contact=sim.MujocoContact())))]) == []
+    assert not_missed(calls, [passes(by_teams(zoo(dry=False, contact=sim.MujocoContact()))), functions(32)]) == []

@@ -39,6 +39,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def passive_force(
         # Model
+        threads: int,
         dof_q: wp.array(dtype=int),
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -53,9 +54,11 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         tau: wp.array2d(dtype=scalar),
     ):
-        """Compute joint forces that compensate rotor inertia, damping, spring and dry friction, over lane groups."""
-        group = wp.tid()
-        for k in range(dof_q.shape[0]):
+        """Compute joint forces that compensate rotor inertia, damping, spring and dry friction, over (thread, lane
+        group).
+        """
+        thread, group = wp.tid()
+        for k in range(thread, dof_q.shape[0], threads):
             speed = a.load(qd, group, k)
             force = a.mul(a.load_param_scalar(armature, group, k), a.load(qdd, group, k))
             force += a.mul(a.load_param_scalar(damping, group, k), speed)
@@ -68,6 +71,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def passive_force_adjoint(
         # Model
+        threads: int,
         dof_q: wp.array(dtype=int),
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -90,9 +94,11 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
     ):
-        """Add to the outputs that have rows, over lane groups. Dry friction depends only on the sign of the speed."""
-        group = wp.tid()
-        for k in range(dof_q.shape[0]):
+        """Add to the outputs that have rows, over (thread, lane group). Dry friction depends only on the sign of the
+        speed.
+        """
+        thread, group = wp.tid()
+        for k in range(thread, dof_q.shape[0], threads):
             bar = a.load_bar(tau_bar, group, k)
             if qd_bar.shape[0] > 0:
                 a.add(qd_bar, group, k, a.mul(a.load_param_scalar(damping, group, k), bar))

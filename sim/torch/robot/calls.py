@@ -41,6 +41,7 @@ class RobotCalls:
 
     Args:
         model: the robot's original model.
+        threads_per_world: threads of a GPU that share out the work of one row.
 
     Attributes:
         methods: methods of the signatures, by their keys.
@@ -48,15 +49,15 @@ class RobotCalls:
         signatures: by engine, method, and shapes and types of a call's tensors.
     """
 
-    def __init__(self, model: Model):
-        self.model = model
+    def __init__(self, model: Model, threads_per_world: int):
+        self.model, self.threads_per_world = model, threads_per_world
         self.methods: dict[Hashable, Method] = {}
         self.engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
         self.signatures: dict[tuple, CallSignature] = {}
         self._arguments = Arguments(model)
 
-    def __reduce__(self) -> tuple[type["RobotCalls"], tuple[Model]]:
-        return RobotCalls, (self.model,)
+    def __reduce__(self) -> tuple[type["RobotCalls"], tuple[Model, int]]:
+        return RobotCalls, (self.model, self.threads_per_world)
 
     def method(
         self, key: Hashable, make: Callable[[], DifferentiableOp], single: bool, split: tuple[int, ...]
@@ -124,5 +125,5 @@ class RobotCalls:
         if key not in self.engines:
             if like.dtype not in DTYPES:
                 raise ModelError(f"the robot's parameters are {like.dtype}; use torch.float32 or torch.float64")
-            self.engines[key] = Engine(self.model, *key)
+            self.engines[key] = Engine(self.model, *key, self.threads_per_world)
         return self.engines[key]

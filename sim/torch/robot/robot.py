@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import warp as wp
 
+from sim.arrays.teams import require_width
 from sim.distances.measure import DISTANCE_PARAMETERS, GeometryDistances, distance_operation
 from sim.distances.pairs import GeometryPair, numbered_pairs
 from sim.dynamics.acceleration import acceleration_operation, jacobian_derivative_operation
@@ -84,6 +85,9 @@ class Robot(RobotModule):
         source: a robot file (see :func:`sim.load`), or a model.
         dtype: torch.float32 or torch.float64, or its name. Default: that of the model, torch's default for a file.
         device: initial device of the parameters; a device of torch or of Warp, or its name.
+        threads_per_world: threads of a GPU that share out the work of one row of a batch: 1, 8, 16 or 32, see
+            :class:`sim.Simulator`. Experimental: not yet run on a GPU. On a CPU one thread does the same work, for
+            tests.
         options: for a file, those of :func:`sim.load`. Geometry isn't read unless asked for, links joined by fixed
             joints stay links of their own, so that their parameters can be learnt, and joints that mimic are read.
 
@@ -114,8 +118,10 @@ class Robot(RobotModule):
         *,
         dtype: torch.dtype | str | None = None,
         device: torch.device | wp.Device | str | None = None,
+        threads_per_world: int = 1,
         **options: Any,
     ):
+        require_width("Robot", threads_per_world)
         if isinstance(source, Model):
             if options:
                 raise ModelError(f"options {', '.join(options)} are for robot files; the source is a model")
@@ -130,7 +136,7 @@ class Robot(RobotModule):
         if not model.num_links:
             raise ModelError(f"Robot: {'the model' if path is None else path} has no link")
         super().__init__(model, path, default if dtype is None else dtype, device)
-        self._calls = RobotCalls(model)
+        self._calls = RobotCalls(model, int(threads_per_world))
 
     # ---- kinematics --------------------------------------------------------------------------------------------
 

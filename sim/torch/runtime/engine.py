@@ -37,16 +37,17 @@ class Engine:
         model: the model, of any precision.
         device: torch device.
         dtype: torch.float32 or torch.float64.
+        threads_per_world: threads of a GPU that share out the work of one row.
 
     Attributes:
         graphs: captured graphs of the most recent repeated tasks, at most CAPTURED_CALLS, which bounds the memory.
             Signatures drop a graph that is evicted.
     """
 
-    def __init__(self, model: Model, device: torch.device, dtype: torch.dtype):
+    def __init__(self, model: Model, device: torch.device, dtype: torch.dtype, threads_per_world: int = 1):
         self.model = replace(model, dtype=DTYPES[dtype])
         self.device = device
-        self.base = DeviceModel(self.model, warp_device(device))
+        self.base = DeviceModel(self.model, warp_device(device), threads_per_world=threads_per_world)
         self._parameters: dict[tuple, ParameterArrays] = {}
         self._calls: Counter[Task] = Counter()
         self._loaded: set[tuple[CodeType, CodeType]] = set()
@@ -169,7 +170,7 @@ class Engine:
     def _run(self, call: Call) -> list[torch.Tensor]:
         """Fill the outputs, and return the gradients of the needed parameters."""
         rows = call.task.rows
-        if self.device.type != "cpu" or rows == 0 or not call.task.shared:
+        if self.device.type != "cpu" or rows == 0 or not call.task.shared or self.base.threads_per_world > 1:
             return self._run_directly(call)
         most = MOST_IN_PLACE_ROWS if in_place(call) else most_copied_rows(call)
         if rows <= most:

@@ -11,6 +11,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.aba import articulated_functions
+from warp_kernels.dynamics.rnea import friction_functions
 from warp_kernels.dynamics.team.levels import TREE_WIDTHS, LinkLevels, tree_module
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.kinematics.propagation import Links
@@ -26,6 +27,7 @@ def team_articulated_kernels(scalar: Any, width: int) -> SimpleNamespace:
     """Return the kernel for one precision and number of threads of a team."""
     t, a, sp = warp_types(scalar), algebra(scalar, 1), spatial_functions(scalar, 1)
     joints, art = joint_functions(scalar, 1), articulated_functions(scalar, 1)
+    dry = friction_functions(scalar, 1)
     vec3, spatial, one = t.vec3, t.spatial, scalar(1.0)
     team, module = team_functions(scalar, width), tree_module("team_aba", scalar, width)
 
@@ -43,6 +45,7 @@ def team_articulated_kernels(scalar: Any, width: int) -> SimpleNamespace:
         armature: wp.array2d(dtype=scalar),
         stiffness: wp.array2d(dtype=scalar),
         rest_position: wp.array2d(dtype=scalar),
+        friction_loss: wp.array2d(dtype=scalar),
         gravity: wp.array2d(dtype=vec3),
         # Data in
         q: wp.array2d(dtype=scalar),
@@ -128,6 +131,8 @@ def team_articulated_kernels(scalar: Any, width: int) -> SimpleNamespace:
                     if implicit.shape[0] > 0:
                         d += implicit[k, world]
                     speed = qd[world, k]
+                    if friction_loss.shape[0] > 0:
+                        torque -= dry.force_against(a.load_param_scalar(friction_loss, world, k), speed)
                     torque -= damp * speed
                     if links.dof_q[k] >= 0:
                         spring = a.load_param_scalar(stiffness, world, k)

@@ -50,13 +50,18 @@ def team_kinematics_kernels(scalar: Any, width: int) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=t.spatial),
         link_inertia: wp.array2d(dtype=t.inertia),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=t.transform),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=t.spatial),
+        link_inertia_bar: wp.array2d(dtype=t.inertia),
     ):
-        """Compute the kinematics of all links, as the kernel ``kinematics``."""
+        """Compute the kinematics of the links in ``link_levels``, as the kernel ``kinematics``."""
         world, _lane = wp.tid()
         team.begin(scratch, world)
-        num_links = links.parent.shape[0]
+        num_links = link_levels.link.shape[0]
         for n in range(team.lane(), num_links, team.size()):
-            link = team.item(n, num_links)
+            link = link_levels.link[team.item(n, num_links)]
             placement = a.load_param_transform(joint_placement, world, link)
             kind = links.joint_type[link]
             own = joints.joint_transform(placement, kind, joint_axis[link], q, world, links.q_start[link])
@@ -67,6 +72,8 @@ def team_kinematics_kernels(scalar: Any, width: int) -> SimpleNamespace:
                     link, links.last_slide[tree], links, joint_axis, joint_placement, r, q, world
                 )
                 origin[tree, world] = a.position(own) + ahead
+                if origin_bar.shape[0] > 0:
+                    origin_bar[tree, world] = vec3()
                 own = a.make_pose(vec3() - ahead, r)
             pose[link, world] = own
         team.sync()
@@ -84,17 +91,25 @@ def team_kinematics_kernels(scalar: Any, width: int) -> SimpleNamespace:
                 )
             team.sync()
         for n in range(team.lane(), num_links, team.size()):
-            link = team.item(n, num_links)
+            link = link_levels.link[team.item(n, num_links)]
             whole = pose[link, world]
-            joints.write_subspace(
-                links.joint_type[link], joint_axis[link], whole, links.qd_start[link], world, subspace
-            )
-            link_inertia[link, world] = of_link.common_frame_inertia(
-                whole,
-                a.load_param_scalar(mass, world, link),
-                a.load_param_vec3(com, world, link),
-                a.load_param_mat33(inertia, world, link),
-            )
+            if pose_bar.shape[0] > 0:
+                pose_bar[link, world] = a.zero_pose()
+            if subspace.shape[0] > 0:
+                kind = links.joint_type[link]
+                joints.write_subspace(kind, joint_axis[link], whole, links.qd_start[link], world, subspace)
+            if subspace_bar.shape[0] > 0:
+                for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                    subspace_bar[k, world] = t.spatial()
+            if link_inertia.shape[0] > 0:
+                link_inertia[link, world] = of_link.common_frame_inertia(
+                    whole,
+                    a.load_param_scalar(mass, world, link),
+                    a.load_param_vec3(com, world, link),
+                    a.load_param_mat33(inertia, world, link),
+                )
+            if link_inertia_bar.shape[0] > 0:
+                link_inertia_bar[link, world] = t.inertia()
 
     return SimpleNamespace(module=module, team_kinematics=team_kinematics)
 
@@ -141,21 +156,23 @@ def team_kinematics_adjoint_kernels(scalar: Any, width: int) -> SimpleNamespace:
         """Propagate adjoints from the leaves to the roots, as the kernel ``kinematics_adjoint``."""
         world, _lane = wp.tid()
         team.begin(scratch, world)
-        num_links = links.parent.shape[0]
+        num_links = link_levels.link.shape[0]
         for n in range(team.lane(), num_links, team.size()):
-            link = team.item(n, num_links)
+            link = link_levels.link[team.item(n, num_links)]
             own = pose[link, world]
             bar = pose_bar[link, world]
             turn_bar[link, world] = a.turn_of_quaternion(a.rotation(own), a.rotation(bar))
             shift_bar[link, world] = a.position(bar)
-            joints.add_subspace_bars(
-                links.joint_type[link], joint_axis[link], own, links.qd_start[link], subspace_bar, link, world,
-                turn_bar, shift_bar,
-            )  # fmt: skip
-            of_link.add_inertia_bars(
-                own, mass, com, link_inertia_bar[link, world], link_inertia[link, world], link, world,
-                turn_bar, shift_bar, mass_bar, com_bar, inertia_bar,
-            )  # fmt: skip
+            if subspace_bar.shape[0] > 0:
+                joints.add_subspace_bars(
+                    links.joint_type[link], joint_axis[link], own, links.qd_start[link], subspace_bar, link, world,
+                    turn_bar, shift_bar,
+                )  # fmt: skip
+            if link_inertia_bar.shape[0] > 0:
+                of_link.add_inertia_bars(
+                    own, mass, com, link_inertia_bar[link, world], link_inertia[link, world], link, world,
+                    turn_bar, shift_bar, mass_bar, com_bar, inertia_bar,
+                )  # fmt: skip
         team.sync()
         num_levels = link_levels.start.shape[0] - 1
         for back in range(1, num_levels):
@@ -177,7 +194,7 @@ def team_kinematics_adjoint_kernels(scalar: Any, width: int) -> SimpleNamespace:
                 shift_bar[link, world] = shift
             team.sync()
         for n in range(team.lane(), num_links, team.size()):
-            link = team.item(n, num_links)
+            link = link_levels.link[team.item(n, num_links)]
             kind = links.joint_type[link]
             axis = joint_axis[link]
             start = links.q_start[link]

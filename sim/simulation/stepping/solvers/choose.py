@@ -1,7 +1,7 @@
 """Choice of a step's solver, with its reasons."""
 
+from sim.arrays.teams import require_width
 from sim.errors import ModelError
-from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
@@ -13,7 +13,6 @@ from sim.simulation.stepping.solvers.teams import ImpulsesOfTeams, MujocoTeams, 
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.mujoco.laws import RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
-from warp_kernels.team import WIDTHS
 
 
 def choose_impulses(step: Workspace) -> type[Impulses]:
@@ -67,8 +66,7 @@ def require_teams(threads_per_world: int, model: Model, contact: ContactMethod) 
         model: the model.
         contact: contact method of its steps.
     """
-    if not is_whole(threads_per_world, 1) or threads_per_world not in (1, *WIDTHS):
-        raise ModelError(f"Simulator: threads_per_world is {threads_per_world!r}; it must be 1, 8, 16 or 32")
+    require_width("Simulator", threads_per_world)
     if threads_per_world == 1:
         return
     if isinstance(contact, PgsContact):

@@ -3,10 +3,11 @@
 from typing import Any
 
 from sim.arrays.allocation import fill, zeros
+from sim.arrays.teams import by_depth
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.mujoco import Mujoco
 from sim.simulation.stepping.solvers.newton import Newton
-from sim.simulation.stepping.teams import by_depth, team_threads, team_width
+from sim.simulation.stepping.teams import team_threads, team_width
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
 from warp_kernels.solver.newton.team.impulse import team_impulse_kernels

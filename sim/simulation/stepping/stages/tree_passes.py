@@ -2,20 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from sim.arrays.allocation import zeros
-from sim.dynamics.bodies import KinematicsArrays, KinematicsLaunch, run_kinematics
-from sim.simulation.stepping.teams import link_levels, team_threads, tree_width
+from sim.dynamics.bodies import KinematicsArrays, run_kinematics
+from sim.dynamics.team_passes import team_passes
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.dynamics.rnea import rnea_adjoint_kernels
-from warp_kernels.dynamics.team.articulated import team_articulated_kernels
-from warp_kernels.dynamics.team.kinematics import team_kinematics_adjoint_kernels, team_kinematics_kernels
-from warp_kernels.dynamics.team.mass_adjoint import team_mass_adjoint_kernels
-from warp_kernels.dynamics.team.motion_adjoint import team_motion_adjoint_kernels
 
 
 class TreePasses(Stage):
@@ -74,10 +68,9 @@ class TeamTreePasses(TreePasses):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        self.link_levels: Any = link_levels(step)
-        self._scratch: Any = zeros((step.num_worlds, 0), step.scalar, step.device)
-        self._width = tree_width(step, int(np.diff(self.link_levels.start.numpy()).max()))
-        self._variant = (step.scalar, self._width)
+        levels = step.device_model.levels()
+        self.link_levels: Any = levels.links
+        self._teams = team_passes(levels, step.threads_per_world, step.scalar, step.device, step.num_worlds)
 
     def prepare_adjoint(self) -> None:
         """Allocate arrays of the adjoint."""
@@ -88,28 +81,23 @@ class TeamTreePasses(TreePasses):
 
     def find_poses(self, arrays: KinematicsArrays) -> None:
         """Compute poses, motion subspaces and inertias of links; recorded on an active tape."""
-        by = KinematicsLaunch(
-            team_kinematics_kernels(*self._variant).team_kinematics,
-            team_kinematics_adjoint_kernels(*self._variant).team_kinematics_adjoint,
-            team_threads(self._step, self._width),
-            {"link_levels": self.link_levels, "scratch": self._scratch},
-        )
-        run_kinematics(self._step.device_model, self._step.q, arrays, by=by)
+        run_kinematics(self._step.device_model, self._step.q, arrays, teams=self._teams)
 
     def accelerate(self, **given: Any) -> None:
         """Compute accelerations without constraints, and factors of the mass matrix."""
         if "link_damping" in given:
             super().accelerate(**given)
             return
-        self._launch(team_articulated_kernels(*self._variant).team_aba, **given)
+        # Dry friction is a constraint here.
+        self._launch(self._teams.aba, friction_loss=self._step.device_model.none(self._step.scalar), **given)
 
     def mass_adjoint(self) -> None:
         """Propagate the adjoint of the mass matrix to inertias and motion subspaces."""
-        self._launch(team_mass_adjoint_kernels(*self._variant).team_mass_matrix_adjoint)
+        self._launch(self._teams.mass_adjoint)
 
     def motion_adjoint(self, **given: Any) -> None:
         """Propagate the adjoint of accelerations as one of inverse dynamics."""
-        self._launch(team_motion_adjoint_kernels(*self._variant).team_rnea_adjoint, **given)
+        self._launch(self._teams.rnea_adjoint, **given)
 
     def _launch(self, kernel: wp.Kernel, **given: Any) -> None:
-        self._step.launch(kernel, team_threads(self._step, self._width), scratch=self._scratch, **given)
+        self._step.launch(kernel, self._teams.dim, self._teams.given, **given)
