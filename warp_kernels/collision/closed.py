@@ -10,9 +10,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.pairs import BALLS, ON_PLANE
+from warp_kernels.collision.pairs import BALLS, CAPSULE_BOX, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.shapes.boxes import box_functions
+from warp_kernels.collision.shapes.capsule_box import capsule_box_functions
 from warp_kernels.collision.shapes.capsules import LOWER, UPPER, ball_functions, capsule_functions
 from warp_kernels.collision.shapes.cylinders import cylinder_functions
 from warp_kernels.collision.shapes.ellipsoids import ellipsoid_functions
@@ -28,7 +29,7 @@ def pair_kind(type_a: int, type_b: int) -> int:
 
 @functools.cache
 def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
-    """Return the Warp functions for one precision, for ON_PLANE, CLOSED_FORM or BALLS. Poses are relative to the
+    """Return the Warp functions for one precision, for ON_PLANE, CLOSED_FORM, BALLS or CAPSULE_BOX. Poses are relative to the
     reference of the pair.
 
     The pairs are branches and no loop over a table of functions, which makes the adjoint of ``evaluate`` 1.2x slower.
@@ -117,6 +118,25 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
                     extent = vec3(scalar(0.0), scalar(0.0), size_b[1])
                 centre = wp.transform_point(pose_b, wp.cw_mul(point_slope(geometries, b, feature), extent))
             return plane.plane_ball(pose_a, centre, ball_radius(geometries.type[b], size_b))
+
+    elif kernels == CAPSULE_BOX:
+        on_box = capsule_box_functions(scalar)
+
+        @wp.func
+        def closed_features(
+            geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+            margin: scalar,
+        ):  # fmt: skip
+            """Return the features of a capsule and a box, -1 for none."""
+            return on_box.capsule_box_features(pose_a, size_a, pose_b, size_b)
+
+        @wp.func
+        def closed_contact(
+            geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
+            size_b: vec3,
+        ):  # fmt: skip
+            """Return the distance, the point midway between the surfaces and the normal (from a to b) of one feature."""
+            return on_box.capsule_box(feature, pose_a, size_a, pose_b, size_b)
 
     else:
 

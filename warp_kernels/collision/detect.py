@@ -17,6 +17,7 @@ from warp_kernels.collision.field.inner_ball import FIRST_BALL, SHALLOW, mesh_ba
 from warp_kernels.collision.field.touch import field_touch_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.pairs import (
+    CAPSULE_BOX,
     CLOSED_FORM,
     CONVEX_SHAPES,
     FAMILIES,
@@ -55,6 +56,8 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     closed = closed_form_functions(scalar, name)
     touch = touch_functions(scalar)
     with_planes = name in (ON_PLANE, CLOSED_FORM)
+    # Their normals don't turn within a step: on a plane, and under MuJoCo's law.
+    unturned = name in (ON_PLANE, CAPSULE_BOX)
     planes = mujoco_plane_functions(scalar) if with_planes else SimpleNamespace()
     kept = slot_functions(scalar)
     on_field = family in ROUND or family in HULLS
@@ -234,11 +237,10 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             time = scalar(0.0)
             nearest = wp.int32(0)  # feature, by its index among the four
-            if wp.static(family != ON_PLANE):
+            if wp.static(not unturned):
                 motion_a = frame.step_motion(link_a, velocity, dt, world)
                 motion_b = frame.step_motion(link_b, velocity, dt, world)
-            if wp.static(family == ON_PLANE):
-                # The plane's normal is the same at every position of the other.
+            if wp.static(unturned):
                 features, nearest, distance, point, normal = closed_contacts(
                     geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
                 )

@@ -19,6 +19,10 @@ HULL_ON_MESH = "hull_on_mesh"
 # Instead of CLOSED_FORM if all pairs of a model are among BALL_PAIRS: the same without the other shapes, which takes a
 # third of the time to compile.
 BALLS = "balls"
+# Pairs of CONVEX_SHAPES with contact points of MuJoCo's under its law, which have kernels of their own: two boxes, and a
+# capsule and a box (shapes/capsule_box.py).
+BOXES = "boxes"
+CAPSULE_BOX = "capsule_box"
 FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD, ROUND_ON_MESH, HULL_ON_MESH)
 
 # Kind of ground of the last four families, see field/surface.py.
@@ -81,13 +85,16 @@ BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
 # Families of pairs with a distance, in the order in which its kernels run.
 DISTANCE_FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES)
 
+# Types of these pairs, with their maximum numbers of contacts, in the order in which their kernels run.
+MUJOCO_PAIRS = {(CAPSULE, BOX): (CAPSULE_BOX, 2), (BOX, BOX): (BOXES, 8)}
+
 # Names for which kernels are made.
-PAIR_KERNELS = (*FAMILIES, BALLS)
+PAIR_KERNELS = (*FAMILIES, BALLS, CAPSULE_BOX)
 
 
 def base_family(name: str) -> str:
     """Return the family of the pairs of kernels with a name of PAIR_KERNELS."""
-    return CLOSED_FORM if name == BALLS else name
+    return CLOSED_FORM if name in (BALLS, CAPSULE_BOX) else name
 
 
 def distance_family(type_a: int, type_b: int) -> str | None:

@@ -113,7 +113,7 @@ class GridCollision(CollisionModel):
             between = index * room * num_worlds, (index + 1) * room * num_worlds
             bits = {"first_bit": index * room, "end_bit": (index + 1) * room}
             own.pairs[family] = own._pairs_between(*between, room=room, **bits)
-        own.searched = own.pairs
+        own.searched = own.evaluated = own.pairs
         own.candidates = fill(
             self._structs.CandidatePairs,
             a=own.pair_a,

@@ -20,17 +20,18 @@ from sim.simulation.stepping.pair_friction import friction_directions, friction_
 from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
 from warp_kernels.collision.broad_phase import WORD
-from warp_kernels.collision.convex.mujoco_boxes import MOST as MOST_OF_BOXES
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS, MOST, window_size
 from warp_kernels.collision.pairs import (
     BALL_PAIRS,
     BALLS,
+    BOXES,
     CLOSED_FORM,
     COLLISION_PAIRS,
     CONVEX_SHAPES,
     FAMILIES,
     HULLS,
+    MUJOCO_PAIRS,
     ON_TRIANGLES,
 )
 from warp_kernels.collision.shapes.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
@@ -41,8 +42,6 @@ from warp_kernels.collision.structs import Pairs, collision_structs
 MOST_LISTED = 128
 # Geometries that touch another in one point or, along a line, in two.
 ROUNDED = (codes.SPHERE, codes.CAPSULE, codes.ELLIPSOID)
-# Types of a pair with contact points of MuJoCo's under its law.
-BOXES = (codes.BOX, codes.BOX)
 # Integer arrays packed into one row.
 NUMBERED = ("neighbour", "owned_start", "owned")
 
@@ -56,7 +55,7 @@ def candidate_pairs(model: Model, by_mujoco: bool = False) -> tuple[np.ndarray, 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
         :mod:`warp_kernels.types`), ordered by family (:data:`warp_kernels.collision.pairs.FAMILIES`), then by the types
-        and the indices; under MuJoCo's law two boxes come first in their family.
+        and the indices; under MuJoCo's law those with contact points of its own come first in their family.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -71,7 +70,14 @@ def candidate_pairs(model: Model, by_mujoco: bool = False) -> tuple[np.ndarray, 
     pairs.sort(key=lambda pair: (*_types(model, *pair), *pair))
     for i, j in pairs:
         require_contact_function(model, i, j)
-    pairs.sort(key=lambda pair: (family_of(model, *pair), by_mujoco and _types(model, *pair) != BOXES))
+    by_type_of_pair = list(MUJOCO_PAIRS)
+
+    def rank(pair: tuple[int, int]) -> tuple[int, int]:
+        types = _types(model, *pair)
+        own = by_mujoco and types in MUJOCO_PAIRS
+        return family_of(model, *pair), by_type_of_pair.index(types) if own else len(MUJOCO_PAIRS)
+
+    pairs.sort(key=rank)
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
@@ -143,8 +149,8 @@ def radius_of(geometry: Geometry) -> float:
 def most_contacts(model: Model, i: int, j: int, by_mujoco: bool = False) -> int:
     """Return the maximum number of contacts of a pair from :func:`candidate_pairs`."""
     types = _types(model, i, j)
-    if by_mujoco and types == BOXES:
-        return MOST_OF_BOXES
+    if by_mujoco and types in MUJOCO_PAIRS:
+        return MUJOCO_PAIRS[types][1]
     family, most = COLLISION_PAIRS[types]
     has_inner_ball = family in (CONVEX_SHAPES, *ON_TRIANGLES) and codes.SPHERE not in types
     return most + has_inner_ball
@@ -165,8 +171,9 @@ class CollisionModel:
             without.
         pairs: pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
             :class:`warp_kernels.collision.structs.Pairs`.
-        box_pairs: pairs of two boxes under MuJoCo's law, which have a kernel of their own; None without.
-        searched: pairs of each family without those.
+        searched: pairs by the name of the kernels that detect them: those of each family, and before the convex ones
+            those of MUJOCO_PAIRS under MuJoCo's law.
+        evaluated: pairs by the name of the kernels that evaluate them.
         colliding: geometries of all pairs.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed, mujoco_planes, triangles: see
@@ -191,7 +198,6 @@ class CollisionModel:
     # Arrays in which a step finds its pairs.
     found: Any = ()
     directions: Any | None = None
-    box_pairs: Any | None = None
     cells: Any
     candidates: Any
 
@@ -224,20 +230,12 @@ class CollisionModel:
         family = [family_of(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         limits = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
         self.pairs = {
-            family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
+            family: self._listed(first, end)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(limits), strict=True)
         }
-        self.searched = self.pairs
         types = [_types(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         self._set_types(types)
-        if by_mujoco and BOXES in types:
-            first, end = self.pairs[CONVEX_SHAPES].first, self.pairs[CONVEX_SHAPES].end
-            middle = first + types.count(BOXES)
-            self.box_pairs = self._pairs_between(first, middle, first_bit=first, end_bit=middle, room=0)
-            self.searched = {
-                **self.pairs,
-                CONVEX_SHAPES: self._pairs_between(middle, end, first_bit=middle, end_bit=end, room=0),
-            }
+        self._divide(types if by_mujoco else [])
         convex, *grounds = (
             np.arange(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, *HULLS)
         )
@@ -272,6 +270,23 @@ class CollisionModel:
         present = set(types)
         self._without_plane = any(codes.PLANE not in pair for pair in present)
         self._only_balls = all(pair in BALL_PAIRS for pair in present if COLLISION_PAIRS[pair][0] == CLOSED_FORM)
+
+    def _divide(self, types: list[tuple[int, int]]) -> None:
+        """Set the pairs of each kernel; types: those of all pairs under MuJoCo's law."""
+        self.searched, self.evaluated = {}, {}
+        for family, pairs in self.pairs.items():
+            first, evaluated = pairs.first, pairs.first
+            for own, (name, _) in MUJOCO_PAIRS.items() if family == CONVEX_SHAPES else ():
+                start, first = first, first + types.count(own)
+                if start < first:
+                    self.searched[name] = self._listed(start, first)
+                    if name != BOXES:  # evaluated with other convex pairs
+                        self.evaluated[name], evaluated = self.searched[name], first
+            self.searched[family] = self._listed(first, pairs.end)
+            self.evaluated[family] = self._listed(evaluated, pairs.end)
+
+    def _listed(self, first: int, end: int) -> Any:
+        return self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
 
     def _pairs_between(self, first: int, end: int, **bits: int) -> Any:
         """Return the pairs of one family."""
@@ -354,7 +369,9 @@ class CollisionModel:
         return self._without_plane
 
     def kernels_of(self, family: str) -> str:
-        """Return the name of a family's kernels, a key of :data:`warp_kernels.collision.pairs.PAIR_KERNELS`."""
+        """Return the name of the kernels of a family or of MUJOCO_PAIRS, one of
+        :data:`warp_kernels.collision.pairs.PAIR_KERNELS`.
+        """
         return BALLS if family == CLOSED_FORM and self._only_balls else family
 
     def has_pairs(self, family: str) -> bool:

@@ -195,4 +195,6 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                     mode += OF_B
         return mode, corners_a, corners_b, witness.normal
 
-    return SimpleNamespace(contact_features=contact_features, nearest_feature=nearest_feature)
+    return SimpleNamespace(
+        find_contact=find_contact, contact_features=contact_features, nearest_feature=nearest_feature
+    )

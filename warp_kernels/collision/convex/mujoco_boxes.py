@@ -16,11 +16,12 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B
+from warp_kernels.collision.pairs import MUJOCO_PAIRS
 from warp_kernels.collision.shapes.boxes import box_functions
-from warp_kernels.types import warp_types
+from warp_kernels.types import BOX, warp_types
 
 # Corners of two rectangles' intersection.
-MOST = 8
+MOST = MUJOCO_PAIRS[BOX, BOX][1]
 EDGE_BIAS = 1.0e-6
 ALIGNED = 0.99
 WORTH = 0.05

@@ -20,7 +20,7 @@ from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.search import grid_kernels
 from warp_kernels.collision.materials import material_kernels
-from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
+from warp_kernels.collision.pairs import BOXES, CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.contact import ARRIVAL
 from warp_kernels.collision.stated import stated_kernels
@@ -185,32 +185,31 @@ class ContactStage(Stage):
     def _detect(self) -> None:
         step = self._step
         margin = self._margin()
-        for family in FAMILIES:
-            if family == CONVEX_SHAPES and step.collision.box_pairs is not None:
+        for name, pairs in step.collision.searched.items():
+            if name == BOXES:
                 kernel = detect_box_kernels(step.scalar).detect_boxes
-                step.launch(kernel, step.num_worlds, pairs=step.collision.box_pairs, margin=margin["margin"])
+                step.launch(kernel, step.num_worlds, pairs=pairs, margin=margin["margin"])
             # The first family sets the number of contacts; the others add to it.
-            pairs = step.collision.searched[family]
-            if family == FAMILIES[0] or pairs.first < pairs.end:
-                kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
+            elif name == FAMILIES[0] or pairs.first < pairs.end:
+                kernel = detect_kernels(step.scalar, step.collision.kernels_of(name)).detect
                 step.launch(kernel, step.num_worlds, pairs=pairs, **margin)
 
     def _evaluate(self) -> None:
         step = self._step
         mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
         arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * hard_options(step.contact_options).margin)
-        for family in FAMILIES:
-            if step.collision.has_pairs(family):
-                kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
+        for name, pairs in step.collision.evaluated.items():
+            if pairs.first < pairs.end:
+                kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(name), step.looping).evaluate
                 named = {
-                    "pairs": step.collision.pairs[family],
+                    "pairs": pairs,
                     "mujoco_pyramids": mujoco_pyramids,
                     "lever_arrival": arrival,
                     "pair_friction": step.collision.no_friction,
                 }
-                step.launch(kernel, step.slot_threads, tape=family != ON_PLANE, **named)
+                step.launch(kernel, step.slot_threads, tape=name != ON_PLANE, **named)
                 tape = active_tape()
-                if tape is not None and family == ON_PLANE:
+                if tape is not None and name == ON_PLANE:
                     back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
                     poses = step.kinematics
                     launch_back = functools.partial(step.launch, back, step.slot_threads, **named)
