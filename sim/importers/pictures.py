@@ -28,9 +28,8 @@ class Budget:
 
     left: int = MOST_OF_A_FILE
 
-    def take(self, image: Any) -> None:
-        """Count the texels of an image of Pillow. Raise NoPictureError if there are too many."""
-        width, height = image.size
+    def take(self, width: int, height: int) -> None:
+        """Count the texels of an image. Raise NoPictureError if there are too many."""
         if width * height > self.left:
             raise NoPictureError(f"is too much: at most {MOST_OF_A_FILE} pixels of a file are read")
         self.left -= width * height
@@ -43,20 +42,25 @@ def read_texture(source: Path | bytes, name: str, budget: Budget | None = None) 
         NoPictureError: for a file that is missing, not a plain file, in another format, broken or too large; without
             Pillow.
     """
+    with _opened(contents_of(source)) as image:
+        return texture_of(image, name, budget)
+
+
+def contents_of(source: Path | bytes) -> bytes:
+    """Return the contents of an image file. Raises NoPictureError for one that is missing or too large."""
     if isinstance(source, Path):
         if not os.path.isfile(source):  # unlike Path.is_file, also False for invalid file names
             raise NoPictureError("doesn't exist")
         if source.stat().st_size > MOST_BYTES:
             raise NoPictureError(f"is larger than {MOST_BYTES // 2**20} MB")
-        source = source.read_bytes()
-    with _opened(source) as image:
-        return texture_of(image, name, budget)
+        return source.read_bytes()
+    return source
 
 
 def check_picture(data: bytes) -> None:
     """Check the header of an image. Raises as :func:`read_texture` does."""
     with _opened(data) as image:
-        _check_size(image)
+        sized(image.width, image.height)
 
 
 def _opened(data: bytes) -> Any:
@@ -74,10 +78,12 @@ def _opened(data: bytes) -> Any:
         raise NoPictureError(f"can't be read as an image: {reason}") from None
 
 
-def _check_size(image: Any) -> None:
-    width, height = image.size
+def sized(width: int, height: int, budget: Budget | None = None) -> None:
+    """Check the size of an image, and count it. Raises NoPictureError if it is too large."""
     if not 0 < width * height <= MOST_TEXELS:
         raise NoPictureError(f"has {width} x {height} pixels; at most {MOST_TEXELS} are supported")
+    if budget is not None:
+        budget.take(width, height)
 
 
 def has_alpha(image: Any) -> bool:
@@ -93,9 +99,7 @@ def texture_of(image: Any, name: str, budget: Budget | None = None) -> Texture:
     """
     if image.format is not None and image.format not in FORMATS:
         raise NoPictureError(f"has the format {image.format}; supported are {', '.join(FORMATS)}")
-    _check_size(image)
-    if budget is not None:
-        budget.take(image)
+    sized(image.width, image.height, budget)
     try:
         if image.mode.startswith("I;16"):
             return Texture(np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2), name)

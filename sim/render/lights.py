@@ -13,6 +13,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.looks.lights import Light, MountedLight
 from sim.model.model import Model
+from sim.render.dome import brightest, dome_arrays, dome_of
 from sim.render.fit import visible_points
 from sim.render.mounted import mounted_pose
 
@@ -64,6 +65,8 @@ def middle_of(model: Model, poses: np.ndarray) -> tuple[np.ndarray, float]:
 
 def brightness(light: Light, distance: float) -> np.ndarray:
     """Return the light on the axis of a light at a distance [m], as its colour is defined [3]."""
+    if light.texture is not None:
+        return np.array(light.color) * brightest(light.texture)
     falloff = np.array([1.0, distance, distance**2]) @ light.attenuation if light.type in ("point", "area") else 1.0
     return np.array(light.color) / max(float(falloff), 1e-12)
 
@@ -91,7 +94,9 @@ class LightSet:
             exposure = fitting_exposure(model, own) if own else 1.0
         self._exposure = float(exposure)
         self._lights = [one for one in own or (default_sun(),) if one.light.type != "sky"]
-        sky = np.array([one.light.color for one in own if one.light.type == "sky"]).reshape(-1, 3).sum(axis=0)
+        skies = [one for one in own if one.light.type == "sky"]
+        sky = np.array([one.light.color for one in skies if one.light.texture is None]).reshape(-1, 3).sum(axis=0)
+        self._dome = dome_of([one for one in skies if one.light.texture is not None])
         # What surfaces that face up, and mirrors, see of the sky, and what comes from below
         self.sky = (sky, sky, sky, sky) if own else (OVERHEAD, ZENITH, HORIZON, BOUNCE)
 
@@ -139,11 +144,17 @@ class LightSet:
         lengths = np.array([*light.size, 0.0, 0.0][:2]) / self._unit
         return (lengths if len(light.size) < 2 else 0.5 * lengths).tolist()
 
-    def light(self, view: Any) -> None:
-        """Set the light of the sky in the struct of the camera."""
+    def light(self, view: Any, dome: Any) -> None:
+        """Set the light of the sky in the struct of the camera; ``dome`` is the struct of :meth:`dome`."""
         colors = (wp.vec3(*(self._exposure * color)) for color in self.sky)
         view.overhead, view.high, view.low, view.bounce = colors
         view.zenith, view.horizon = wp.vec3(*ZENITH), wp.vec3(*HORIZON)
+        view.dome = dome
+        view.tint = wp.vec3(*(self._exposure * np.array(self._dome.light.color if self._dome else (0.0, 0.0, 0.0))))
+
+    def dome(self, kernels: SimpleNamespace) -> Any:
+        """Return the struct of the sky's image, on the current device."""
+        return dome_arrays(kernels, self._dome)
 
     def move(
         self, arrays: Any, link_poses: np.ndarray, offset: np.ndarray, eye: np.ndarray, target: np.ndarray

@@ -163,6 +163,7 @@ class Renderer:
         self.size = (height, width)
         self.tile, self.occlusion = 0.5 * self.unit if tile is None else float(tile), occlusion
         with wp.ScopedDevice(self.device):
+            self.dome = self.lights.dome(self.kernels)
             self.samples: wp.array = wp.array(
                 _sample_pattern(round(supersamples**0.5)).astype(np.float32), dtype=wp.vec2
             )
@@ -390,7 +391,7 @@ class Renderer:
         )
         view.forward = wp.vec3(*-backward)
         view.width, view.height = self.width, self.height
-        self.lights.light(view)
+        self.lights.light(view, self.dome)
         view.tile = self.tile / self.unit
         view.fog = 0.25 * self.unit / camera.distance
         return view

@@ -1,4 +1,4 @@
-"""Textures of a written file, as .png images in a folder beside it."""
+"""Textures of a written file, as .png images in a folder beside it, and light of skies as .hdr images."""
 
 import re
 import struct
@@ -32,10 +32,11 @@ class TextureFiles:
         if texture not in self._files:
             base = re.sub(r"[^a-z0-9_-]", "_", Path(texture.name).stem.lower())[:LONGEST] or "texture"
             name, number, taken = base, 1, set(self._files.values())
-            while f"{self.folder}/{name}.png" in taken:
+            suffix = "hdr" if texture.is_light else "png"
+            while f"{self.folder}/{name}.{suffix}" in taken:
                 number += 1
                 name = f"{base}_{number}"
-            self._files[texture] = f"{self.folder}/{name}.png"
+            self._files[texture] = f"{self.folder}/{name}.{suffix}"
         return self._files[texture]
 
     def write(self, hidden: Path) -> None:
@@ -52,7 +53,7 @@ class TextureFiles:
             )
         for texture, path in self._files.items():
             new = hidden / "texture.png"
-            new.write_bytes(png_of(texture.pixels))
+            new.write_bytes(hdr_of(texture.pixels) if texture.is_light else png_of(texture.pixels))
             folder.mkdir(exist_ok=True)
             new.replace(self._target.parent / path)
 
@@ -66,3 +67,27 @@ def png_of(pixels: np.ndarray) -> bytes:
     return SIGNATURE + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )
+
+
+def hdr_of(light: np.ndarray) -> bytes:
+    """Return the .hdr file of Radiance of linear light, float32 [height, width, 3]; it has eight bits of precision."""
+    height, width = light.shape[:2]
+    largest = np.maximum(light.max(axis=2), 1e-38)
+    _, exponent = np.frexp(largest)
+    exponent = np.clip(exponent, -127, 127)
+    mantissa = np.clip(np.floor(np.ldexp(light, 8 - exponent[..., None])), 0, 255)
+    pixels = np.concatenate([mantissa, np.where(largest > 1e-37, exponent + 128, 0)[..., None]], axis=2)
+    header = f"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y {height} +X {width}\n".encode()
+    return header + b"".join(_packed(row) for row in pixels.astype(np.uint8))
+
+
+def _packed(row: np.ndarray) -> bytes:
+    """Return a row of pixels [width, 4], channel by channel if it has the width that is read so."""
+    width = len(row)
+    if not 8 <= width < 2**15:
+        return row.tobytes()
+    parts = [bytes([2, 2, width >> 8, width & 255])]
+    for channel in row.T:
+        chunks = (channel[first : first + 128].tobytes() for first in range(0, width, 128))
+        parts += [bytes([len(chunk)]) + chunk for chunk in chunks]
+    return b"".join(parts)

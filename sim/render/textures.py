@@ -52,13 +52,17 @@ def levels_of(pixels: np.ndarray) -> list[np.ndarray]:
     """Return an image, and the means of its light over squares of 2, 4, 8, ... texels, down to a single one."""
     levels = [pixels]
     while max(levels[-1].shape[:2]) > 1:
-        before = levels[-1]
-        rows, columns = (max(size // 2, 1) for size in before.shape[:2])
-        high, wide = (2 if size > 1 else 1 for size in before.shape[:2])
-        # Of an odd number of rows or columns the last one is left out, as in OpenGL.
-        blocks = LINEAR[before[: rows * high, : columns * wide]].reshape(rows, high, columns, wide, 3)
-        levels.append(np.round(255.0 * _encoded(blocks.mean(axis=(1, 3)))).astype(np.uint8))
+        levels.append(np.round(255.0 * _encoded(halved(LINEAR[levels[-1]]))).astype(np.uint8))
     return levels
+
+
+def halved(light: np.ndarray) -> np.ndarray:
+    """Return the means of an image [height, width, 3] over squares of two pixels."""
+    rows, columns = (max(size // 2, 1) for size in light.shape[:2])
+    high, wide = (2 if size > 1 else 1 for size in light.shape[:2])
+    # Of an odd number of rows or columns the last one is left out, as in OpenGL.
+    blocks = light[: rows * high, : columns * wide].reshape(rows, high, columns, wide, 3)
+    return np.asarray(blocks.mean(axis=(1, 3)))
 
 
 def _encoded(light: np.ndarray) -> np.ndarray:

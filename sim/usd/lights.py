@@ -19,6 +19,7 @@ from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from sim.render.lights import brightness, middle_of, shown_lights
 from sim.render.mounted import mounted_pose
+from sim.render.texture_files import TextureFiles
 from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_rows, kept_text, kept_texts
 from sim.usd.geometries import child_name, set_pose
 from sim.usd.motion import RESERVED
@@ -31,15 +32,16 @@ TYPES: dict[str, LightType] = {
     "DomeLight": "sky", "DomeLight_1": "sky",
 }  # fmt: skip
 SUN_ANGLE, POINT_RADIUS = 0.53, 0.01  # of lights without a size [degrees, m]
+POLE_UP = np.array([0.0, 0.0, 0.0, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])  # turns y, the pole of a dome, to z
 MOST_EXPOSURE = 60.0  # stops, in either direction
 # Attributes whose effect isn't shown
 NOT_SHOWN = {
-    "inputs:texture:file": "textures", "inputs:shaping:ies:file": "IES profiles", "light:filters": "filters",
+    "inputs:shaping:ies:file": "IES profiles", "light:filters": "filters",
     "portals": "portals",
 }  # fmt: skip
 
 
-def add_lights(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path] | None) -> None:
+def add_lights(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path] | None, textures: TextureFiles) -> None:
     """Add the lights of a model below the prims of their links, or a sun and a sky if there are none.
 
     Lights that follow a link without turning are placed as at the start.
@@ -48,6 +50,7 @@ def add_lights(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path] | None)
         stage: the stage.
         model: the model.
         paths: prims of the links; None for several worlds, which have no lights with a position.
+        textures: images of the stage, which those of skies are added to.
     """
     lights = model.lights if paths is not None else shown_lights(model, 2)
     if not lights:
@@ -69,6 +72,11 @@ def add_lights(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path] | None)
             placement = compose(inverse(IDENTITY if one.link < 0 else poses[one.link]), world)
             keep_text(prim, "light_follows", one.follows)
             keep(prim, "light_placement", [*one.placement, *one.point])
+        if one.light.texture is not None:
+            dome, file = UsdLux.DomeLight(prim), Sdf.AssetPath(f"./{textures.add(one.light.texture)}")
+            dome.CreateTextureFileAttr(file)
+            dome.CreateTextureFormatAttr(UsdLux.Tokens.latlong)
+            placement = compose(placement, POLE_UP)
         set_pose(UsdGeom.Xformable(prim), placement)
         keep_text(prim, "light", one.name)
     heads = [one for one in lights if one.light.type == "headlight"]
@@ -151,6 +159,29 @@ def _warn_of_differences(lights: Sequence[MountedLight]) -> None:
     ):  # fmt: skip
         if which:
             warnings.warn(f"lights ({some([one.name for one in which])}) {said}", USDWarning, stacklevel=5)
+
+
+def image_of(prim: Usd.Prim) -> Sdf.AssetPath | None:
+    """Return the image of a dome light; None without.
+
+    Raises:
+        ModelError: for an image that isn't by latitude and longitude.
+    """
+    attribute = prim.GetAttribute("inputs:texture:file")
+    asset = attribute.Get(Usd.TimeCode.EarliestTime()) if attribute else None
+    if not isinstance(asset, Sdf.AssetPath) or not asset.path or TYPES.get(prim.GetTypeName()) != "sky":
+        return None
+    format = prim.GetAttribute("inputs:texture:format").Get(Usd.TimeCode.EarliestTime())
+    if format not in (None, UsdLux.Tokens.automatic, UsdLux.Tokens.latlong):
+        raise ModelError(f"its image has the format '{format}'; only latlong is supported")
+    return asset
+
+
+def sky_placement(prim: Usd.Prim, placement: np.ndarray) -> np.ndarray:
+    """Return the pose of the image of a sky [7], as :class:`sim.Light` has it, for that of its prim."""
+    pole = prim.GetAttribute("poleAxis").Get() if prim.HasAttribute("poleAxis") else "Y"
+    up = UsdGeom.GetStageUpAxis(prim.GetStage()) if pole == "scene" else pole
+    return placement if up == "Z" else compose(placement, inverse(POLE_UP))
 
 
 def is_light(prim: Usd.Prim) -> bool:

@@ -84,7 +84,7 @@ class StageWriter:
         self._motions: list[tuple[int, InstanceMotion]] | list[tuple[int, XformMotion]]
         if num_worlds > 1:
             self._motions = add_instancers(self.stage, model, num_worlds, materials)
-            add_lights(self.stage, model, None)
+            add_lights(self.stage, model, None, self.textures)
         else:
             self._motions, self._joints = _add_links(self.stage, model, materials, Series(model, massless_bodies))
         _add_extras(self.stage, markers, trails, materials)
@@ -181,7 +181,7 @@ def _add_links(
         move_surfaces(xform.GetPrim(), model, [k for k in owned if model.geometries[k].collides])
     add_frames(stage, model, paths)
     add_cameras(stage, model, paths)
-    add_lights(stage, model, paths)
+    add_lights(stage, model, paths, materials.textures)
     add_articulations(stage, model, paths, series)
     joints = add_joints(stage, model, paths, series)
     keep_parts(stage, model, paths, joints)

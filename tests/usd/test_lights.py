@@ -160,7 +160,7 @@ def test_what_usd_lacks_is_named_and_kept(tmp_path):
         ("SphereLight", "intensity", -1.0, "its intensity is -1"),
         ("SphereLight", "radius", float("nan"), "its radius is nan"),
         ("DistantLight", "angle", -1.0, "its angle is -1"),
-        ("DomeLight", "texture:file", "sky.hdr", "textures of light '/Ball/Light'"),
+        ("DomeLight", "texture:file", "sky.hdr", "texture 'sky.hdr', which doesn't exist"),
     ],
 )
 def test_what_is_left_out_is_named(tmp_path, kind, name, value, said):

@@ -375,7 +375,7 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         """Return the colour of a surface (linear, 0 to 1) that reflects ``direct`` light of lamps."""
         color = direct + base.skylight(view, found.albedo, found.normal)
         if type == wp.static(codes.PLANE):
-            color = mix(color, view.horizon, found.haze)
+            color = base.hazy(view, color, direction, found.haze)
         else:
             color += base.reflected_sky(view, found, direction)
         return color
@@ -395,6 +395,8 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         view.bounce = wp.cw_mul(ambient, light.bounce)
         view.tile = light.tile
         view.fog = light.fog
+        view.dome = light.dome
+        view.tint = wp.cw_mul(ambient, light.tint)
         return view
 
     @wp.kernel(module=mod, enable_backward=False)

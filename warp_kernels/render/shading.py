@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warp_kernels.render.dome import dome_functions
 from warp_kernels.render.lamps import lamp_functions
 from warp_kernels.render.structs import render_structs
 
@@ -19,7 +20,8 @@ def shading_functions() -> SimpleNamespace:
     """Return the Warp functions, in single precision."""
     s = render_structs()
     View, Lights, Textures, Surface = s.View, s.Lights, s.Textures, s.Surface
-    f = lamp_functions()
+    f, d = lamp_functions(), dome_functions()
+    dome_color, dome_reflection, dome_light = d.dome_color, d.dome_reflection, d.dome_light
     light_at, light_from, light_spot = f.light_at, f.light_from, f.light_spot
     is_soft, whole_light = f.is_soft, f.whole_light
 
@@ -35,7 +37,18 @@ def shading_functions() -> SimpleNamespace:
 
     @wp.func
     def sky(view: View, direction: wp.vec3):
+        """Return the background."""
+        if view.dome.levels > 0:
+            return wp.cw_mul(view.tint, dome_color(view.dome, direction, wp.length(view.up)))
         return gradient(view.horizon, view.zenith, direction)
+
+    @wp.func
+    def hazy(view: View, color: wp.vec3, direction: wp.vec3, haze: float):
+        """Return the colour of ground behind haze, which has that of the background at the horizon."""
+        if view.dome.levels > 0:
+            level = wp.normalize(wp.vec3(direction[0], direction[1], 0.0))
+            return mix(color, wp.cw_mul(view.tint, dome_reflection(view.dome, level, 0.25)), haze)
+        return mix(color, view.horizon, haze)
 
     @wp.func
     def ramp(x: float, width: float):
@@ -77,7 +90,10 @@ def shading_functions() -> SimpleNamespace:
     def skylight(view: View, albedo: wp.vec3, normal: wp.vec3):
         """Return the ambient light that a surface reflects without occlusion."""
         upward = 0.5 + 0.5 * normal[2]
-        return wp.cw_mul(albedo, mix(view.bounce, view.overhead, upward))
+        color = wp.cw_mul(albedo, mix(view.bounce, view.overhead, upward))
+        if view.dome.levels > 0:
+            color = color + wp.cw_mul(albedo, wp.cw_mul(view.tint, dome_light(view.dome, normal)))
+        return color
 
     @wp.func
     def texel(textures: Textures, level: int, column: int, row: int):
@@ -143,7 +159,10 @@ def shading_functions() -> SimpleNamespace:
         share = found.mirror * (1.04 - 0.572 * r - 1.04 * a) + wp.vec3(white, white, white)
         around = direction - found.normal * (2.0 * wp.dot(direction, found.normal))
         upward = wp.clamp(0.5 + 0.5 * around[2] / wp.max(r, 0.02), 0.0, 1.0)
-        return wp.cw_mul(share, mix(view.bounce, gradient(view.low, view.high, around), upward))
+        color = wp.cw_mul(share, mix(view.bounce, gradient(view.low, view.high, around), upward))
+        if view.dome.levels > 0:
+            color = color + wp.cw_mul(share, wp.cw_mul(view.tint, dome_reflection(view.dome, around, r)))
+        return color
 
     @wp.func
     def reflected_light(found: Surface, to_light: wp.vec3, light: wp.vec3, direction: wp.vec3, shine: float):
@@ -229,6 +248,7 @@ def shading_functions() -> SimpleNamespace:
         mix=mix,
         gradient=gradient,
         sky=sky,
+        hazy=hazy,
         ramp=ramp,
         checker=checker,
         is_shaded=is_shaded,

@@ -11,11 +11,28 @@ def render_structs() -> SimpleNamespace:
     """Return the structs, in single precision."""
 
     @wp.struct
+    class Dome:
+        """Image of the surroundings by latitude and longitude, as :class:`sim.Light` has it; none if ``levels`` is 0.
+
+        Images begin at a texel and have a width and a height: the image itself in ``levels`` of detail, each half as
+        large as the one before, then those seen in rough surfaces. ``harmonics`` are the coefficients of the light on
+        matte surfaces, and ``turn`` rotates from the image's frame to the world.
+        """
+
+        levels: int
+        turn: wp.quat
+        starts: wp.array(dtype=int)
+        sizes: wp.array2d(dtype=int)
+        texels: wp.array(dtype=wp.vec3)
+        harmonics: wp.array(dtype=wp.vec3)
+
+    @wp.struct
     class View:
         """Pinhole camera and sky. ``right`` and ``up`` are scaled to the size of one pixel at distance 1.
 
         ``zenith`` and ``horizon`` are the background. A surface reflects ``overhead`` diffusely if it faces up, and
         ``bounce`` if it faces down; like a mirror it reflects ``high``, ``low`` and, below the horizon, ``bounce``.
+        A ``dome`` replaces the background, and its light times ``tint`` is added.
         """
 
         eye: wp.vec3
@@ -32,6 +49,8 @@ def render_structs() -> SimpleNamespace:
         bounce: wp.vec3
         tile: float
         fog: float
+        dome: Dome
+        tint: wp.vec3
 
     @wp.struct
     class Lights:
@@ -115,4 +134,4 @@ def render_structs() -> SimpleNamespace:
         distance: float
         haze: float
 
-    return SimpleNamespace(View=View, Lights=Lights, Textures=Textures, Scene=Scene, Surface=Surface)
+    return SimpleNamespace(Dome=Dome, View=View, Lights=Lights, Textures=Textures, Scene=Scene, Surface=Surface)

@@ -198,7 +198,7 @@ def render_kernels() -> SimpleNamespace:
                 open_sky = openness(mesh, found.point, found.normal, GROUND_DISTANCE)
             shown = SUNNY_GROUND - unlit
             ambient = skylight(view, found.albedo, found.normal)
-            color = mix(direct + ambient * open_sky, view.horizon, found.haze)
+            color = f.hazy(view, direct + ambient * open_sky, direction, found.haze)
         elif shown != SKY:
             color, penumbra = instance_color(view, scene.lights, mesh, found, direction, shift)
         before, share, first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance, shift)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from pxr import Ar, Gf, Sdf, Usd, UsdGeom, UsdShade
 
-from sim.importers.pictures import MOST_BYTES, NoPictureError, read_texture
+from sim.importers.pictures import MOST_BYTES, Budget, NoPictureError, contents_of, read_texture
 from sim.importers.shares import share
 from sim.importers.usd.stage import Scene
 from sim.model.geometries import Mesh
@@ -163,11 +164,16 @@ def _texture(scene: Scene, image: UsdShade.Shader) -> Texture | None:
     if not isinstance(asset, Sdf.AssetPath):
         scene.notes.append(f"ignored: the colour of '{image.GetPath()}', which is no UsdUVTexture with a file")
         return None
-    key = asset.resolvedPath or asset.path
+    return read_image(scene, asset, read_texture)
+
+
+def read_image(scene: Scene, asset: Sdf.AssetPath, read: Callable[[bytes, str, Budget], Texture]) -> Texture | None:
+    """Return an image of the stage, which is read once; None, with a note, if it can't be read."""
+    key = f"{read.__name__} {asset.resolvedPath or asset.path}"
     if key not in scene.textures:
         scene.textures[key] = None
         try:
-            scene.textures[key] = read_texture(_file(asset), Path(asset.path).name, scene.pictures)
+            scene.textures[key] = read(contents_of(_file(asset)), Path(asset.path).name, scene.pictures)
         except NoPictureError as error:
             scene.notes.append(f"ignored: texture '{asset.path}', which {error}")
     return scene.textures[key]

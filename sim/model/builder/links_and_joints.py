@@ -269,7 +269,7 @@ class LinksAndJoints(WorldSpec):
             The name.
 
         Raises:
-            ModelError: for a name in use, or an invalid value.
+            ModelError: for a name in use, an invalid value, or a sky with a texture on a link.
 
         Example:
             >>> import sim
@@ -280,6 +280,8 @@ class LinksAndJoints(WorldSpec):
         where = f"light '{name}'"
         _check_mounted("light", name, link, follows, self.lights)
         require_type(f"{where}: light", light, Light, "a sim.Light")
+        if light.texture is not None and (link, follows) != (WORLD, "link"):
+            raise ModelError(f"{where}: a sky with a texture doesn't move; add it to the world")
         placement = pose(where, position, orientation)
         x, y, z = finite(f"{where}: point", point, (3,)).tolist()
         self.lights[name] = (link, MountedLight(name, light, -1, placement, follows, (x, y, z)))

@@ -6,7 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, items_of, number, require_flags
+from sim.model.checks import as_numbers, items_of, number, require_flags, require_type
+from sim.model.looks.looks import Texture
 
 LightType = Literal["directional", "point", "area", "sky", "headlight"]
 SQUARE = (0.0, 0.0, 1.0)  # attenuation with the square of the distance
@@ -31,9 +32,12 @@ class Light:
             sharp ones.
         specular: factor of its highlights.
         shadow: whether objects cast shadows.
+        texture: image of a sky that is multiplied by its colour; pictures show it as their background. Its rows are
+            latitudes, and the top one is towards z of the light; its columns are longitudes. The middle one is towards
+            -y, and the one a quarter from the left towards x.
 
     Raises:
-        ModelError: for an unknown type, and numbers out of range.
+        ModelError: for an unknown type, numbers out of range, and the texture of another light than a sky.
 
     Example:
         >>> import sim
@@ -55,6 +59,7 @@ class Light:
     size: tuple[float, ...] = ()
     specular: float = 1.0
     shadow: bool = True
+    texture: Texture | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.type, str) and self.type in get_args(LightType)):
@@ -75,6 +80,10 @@ class Light:
                 raise ModelError(f"light: {name} is {value!r}; it must be finite, between 0 and {highest:g}")
             object.__setattr__(self, name, value)
         self._check_size()
+        if self.texture is not None:
+            require_type("light: texture", self.texture, Texture, "a sim.Texture")
+            if self.type != "sky":
+                raise ModelError(f"light: texture is that of a sky; a {self.type} light has none")
 
     def _check_size(self) -> None:
         values = tuple(number("light", "size", each) for each in items_of("light: size", self.size, "numbers"))

@@ -14,14 +14,16 @@ MOST_REPEATS = 1e6  # of a texture [1/m]
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """An image that multiplies the colour of a surface.
+    """An image that multiplies the colour of a surface, or the light of the sky.
 
     Attributes:
-        pixels: red, green and blue in sRGB, uint8 [height, width, 3], the top row first.
+        pixels: red, green and blue in sRGB, uint8 [height, width, 3], the top row first; of a sky also linear light,
+            float32, which may be above 1.
         name: name of the image, such as that of its file.
 
     Raises:
-        ModelError: for pixels of another type or shape, or more than 8192 x 8192, and a name that isn't text.
+        ModelError: for pixels of another type or shape, or more than 8192 x 8192, light that is negative or not finite,
+            and a name that isn't text.
 
     Example:
         >>> import numpy as np
@@ -38,14 +40,24 @@ class Texture:
         pixels = self.pixels
         if not isinstance(self.name, str):
             raise ModelError(f"texture: name is {self.name!r:.200}; it must be text")
-        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        known = isinstance(pixels, np.ndarray) and pixels.dtype in (np.uint8, np.float32)
+        if not known or pixels.ndim != 3 or pixels.shape[2] != 3:
             found = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
-            raise ModelError(f"texture '{self.name}': pixels are {found}; expected uint8 [height, width, 3]")
+            raise ModelError(
+                f"texture '{self.name}': pixels are {found}; expected uint8 [height, width, 3], of a sky also float32"
+            )
         if not 0 < pixels.shape[0] * pixels.shape[1] <= MOST_TEXELS:
             raise ModelError(
                 f"texture '{self.name}' has {pixels.shape[1]} x {pixels.shape[0]} pixels; it needs at least one, "
                 f"and at most {MOST_TEXELS} are supported; use a smaller image"
             )
+        if self.is_light and not (np.isfinite(pixels) & (pixels >= 0.0)).all():
+            raise ModelError(f"texture '{self.name}': its light must be finite and not negative")
+
+    @property
+    def is_light(self) -> bool:
+        """True if pixels are linear light, for a sky."""
+        return self.pixels.dtype == np.float32
 
     def __repr__(self) -> str:
         return f"Texture({self.name!r}, {self.pixels.shape[1]} x {self.pixels.shape[0]} pixels)"
@@ -89,6 +101,10 @@ class Material:
             object.__setattr__(self, name, value)
         if self.texture is not None:
             require_type("material: texture", self.texture, Texture, "a sim.Texture")
+            if self.texture.is_light:
+                raise ModelError(
+                    f"material: texture '{self.texture.name}' is the light of a sky; surfaces need pixels of uint8"
+                )
         if self.repeat is not None:
             object.__setattr__(self, "repeat", two_numbers("material", "repeat", self.repeat))
             if not all(0.0 < abs(value) <= MOST_REPEATS for value in self.repeat):

@@ -67,7 +67,7 @@ class SceneArrays:
             self.looks = fill(structs.Looks, **_looks([m.model.geometries[number] for number in seen]))
             self.mounts = fill(structs.Mounts, **_mounts(m, cameras))
             self.light_mounts = fill(structs.Mounts, **_mounts(m, lights.mounted))
-            self.lights = lights.arrays(kernels)
+            self.lights, dome = lights.arrays(kernels), lights.dome(kernels)
             self.across: wp.array = wp.array(_axes_across(lights.mounted), dtype=wp.vec3)
             self.headlight: wp.array = wp.array(head, dtype=wp.int32)
             self.camera_placement: wp.array = wp.array(placements, dtype=t.transform)
@@ -75,7 +75,7 @@ class SceneArrays:
         self.light = kernels.View()
         self.light.width, self.light.height = size
         self.light.tile, self.light.fog = tile, haze
-        lights.light(self.light)
+        lights.light(self.light, dome)
 
 
 def _looks(geometries: Sequence[Geometry]) -> dict[str, Any]:
