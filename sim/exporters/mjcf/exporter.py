@@ -104,7 +104,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_geoms(asset, bodies, losses, meshes)
     bodies.add_frames()
     bodies.add_cameras()
-    add_lights(root, bodies, losses)
+    add_lights(root, bodies, losses, meshes)
     add_contacts(root, bodies)
     add_tendons(root, bodies, losses)
     add_equalities(root, bodies)

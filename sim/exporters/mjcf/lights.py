@@ -6,22 +6,26 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.exporters.files import number, numbers
+from sim.exporters.files import MeshFiles, number, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import FOLLOWS, Bodies
 from sim.importers.mjcf.lights import AMBIENT, HEADLIGHT, SPECULAR
 from sim.model.looks.lights import Light, MountedLight
+from sim.model.looks.looks import Texture
 from sim.render.colors import screen_of
+from sim.render.cube import face_directions
+from sim.render.dome import dome_of, image_light, sampled
 from sim.render.lights import fitting_exposure
 
 TOO_BRIGHT = 0.25  # fitting exposure below which lights are written darker
+WIDEST_FACE = 1024  # pixels of a sky's face
 WIDEST = 90.0  # cone of a spotlight; points of light have 180 [degrees]
 
 
-def add_lights(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
-    """Add the lights to their bodies, and lights of the sky as ambient light of the headlight.
+def add_lights(root: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFiles | None) -> None:
+    """Add the lights to their bodies, lights of the sky as ambient light of the headlight, and their image as the sky.
 
-    A file with lights states its headlight, since MuJoCo would add one.
+    A file with lights states its headlight, since MuJoCo would add one. Without ``meshes`` there are no images.
     """
     model = bodies.model
     if not model.lights:
@@ -41,7 +45,11 @@ def add_lights(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
             castshadow="true" if one.light.shadow else "false",
         )  # fmt: skip
         _set_spread(light, one.light)
-    _add_headlight(root, model.lights, factor)
+    uniform = [one for one in model.lights if one.light.texture is None]
+    _add_headlight(root, uniform, factor)
+    sky = dome_of([one for one in model.lights if one.light.texture is not None])
+    if sky is not None and meshes is not None:
+        _add_sky(root, sky, factor, losses, meshes)
 
 
 def _set_spread(element: ET.Element, light: Light) -> None:
@@ -68,6 +76,26 @@ def _add_headlight(root: ET.Element, lights: Sequence[MountedLight], factor: flo
     )  # fmt: skip
 
 
+def _add_sky(root: ET.Element, sky: MountedLight, factor: float, losses: Losses, meshes: MeshFiles) -> None:
+    """Add the image of a sky, times its colour, as six faces side by side."""
+    texture = sky.light.texture
+    assert texture is not None
+    image = image_light(texture)
+    width = min(max(image.shape[1] // 4, 1), WIDEST_FACE)
+    inside = Rotation.from_quat(sky.placement[3:]).inv().apply(face_directions(width).reshape(-1, 3))
+    screen = screen_of(factor * np.array(sky.light.color) * sampled(image, inside))
+    if screen.max() > 1.0:
+        losses.remarks(f"darkened: the parts of sky '{sky.name}' that are brighter than white")
+    faces = np.round(255.0 * np.clip(screen, 0.0, 1.0)).astype(np.uint8).reshape(6, width, width, 3)
+    strip = Texture(np.concatenate(list(faces), axis=1), f"{sky.name}_faces")
+    asset = root.find("asset")
+    ET.SubElement(
+        root if asset is None else asset, "texture", type="skybox", name=sky.name, file=meshes.textures.add(strip),
+        gridsize="1 6", gridlayout="RLUDFB",
+    )  # fmt: skip
+    losses.leaves_out("light of the sky's image", [sky.name], "MuJoCo shows it as the background alone")
+
+
 def _name_losses(lights: Sequence[MountedLight], losses: Losses) -> None:
     """Note what MuJoCo's lights lack."""
     spots = [one for one in lights if one.light.type in ("point", "area") and one.light.cone < 180.0]
@@ -80,7 +108,7 @@ def _name_losses(lights: Sequence[MountedLight], losses: Losses) -> None:
     widths = [one.name for one in lights if one.light.type == "directional" and one.light.size]
     losses.leaves_out("diameters of directional lights", widths)
     for type, usual in (("sky", AMBIENT), ("headlight", HEADLIGHT)):
-        named = [one.name for one in lights if one.light.type == type]
+        named = [one.name for one in lights if one.light.type == type and one.light.texture is None]
         if named not in ([], [usual]):
             losses.leaves_out(f"names of {type} lights", named, "they are one light")
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.sky import add_sky
 from sim.importers.mjcf.tree import Mount, mount_of
 from sim.model.looks.lights import Light, aimed
 from sim.model.poses import compose, inverse
@@ -20,7 +21,7 @@ TURNING = "lights that turn to a body, or follow the centre of mass of a fixed o
 
 
 def add_lights(reader: Reader) -> None:
-    """Add the lights that are on, and if there are any the headlight and the sum of all ambient light.
+    """Add the sky and the lights that are on, and if there are any the headlight and the sum of all ambient light.
 
     Note what isn't kept.
     """
@@ -37,7 +38,7 @@ def add_lights(reader: Reader) -> None:
             _add_light(reader, light, kind, name, notes)
             shown.append(light)
     reader.notes += [f"{what}: {', '.join(names)}" for what, names in notes.items()]
-    if shown:
+    if add_sky(reader) or shown:
         _add_headlight(reader, model.light_ambient[shown].sum(axis=0))
 
 

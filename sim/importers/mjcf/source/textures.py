@@ -1,7 +1,7 @@
 """Textures of a parsed MJCF file before it is compiled: MuJoCo gets one pixel for each that it does not generate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ class TextureSource:
         is_builtin: whether MuJoCo generates it.
         mirrored, upside_down: whether its columns and its rows are reversed.
         why_not: why it isn't kept; empty if it is.
+        sky: whether it is the sky.
+        faces: files of the six faces of a sky, right, left, up, down, front and back, each likewise; empty for one
+            image.
+        grid: letters of the faces in the image of a sky, row by row; empty for one face that is shown on all sides.
     """
 
     name: str
@@ -26,6 +30,9 @@ class TextureSource:
     mirrored: bool = False
     upside_down: bool = False
     why_not: str = ""
+    sky: bool = False
+    faces: tuple[tuple[Path, ...], ...] = ()
+    grid: tuple[str, ...] = ()
 
 
 def take_textures(mujoco: Any, spec: Any, folders: Sequence[Path]) -> list[TextureSource]:
@@ -42,17 +49,21 @@ def take_textures(mujoco: Any, spec: Any, folders: Sequence[Path]) -> list[Textu
     for number, texture in enumerate(spec.textures):
         # MuJoCo's type of a texture that needs no name: only a sky
         name = texture.name = texture.name or Path(texture.file).stem or f"texture {number}"
-        flat = texture.type == mujoco.mjtTexture.mjTEXTURE_2D
-        texels = max(int(texture.width), 0) * max(int(texture.height), 0)
-        if not flat:
-            source = TextureSource(name, why_not="is a cube or a sky; only textures of type 2d are supported")
+        kinds = mujoco.mjtTexture
+        sky = texture.type == kinds.mjTEXTURE_SKYBOX
+        wide, high = max(int(texture.width), 0), max(int(texture.height), 0)
+        texels = 6 * wide**2 if sky else wide * high
+        if texture.type == kinds.mjTEXTURE_CUBE:
+            source = TextureSource(name, why_not="is a cube; only textures of type 2d and skies are supported")
         elif texture.builtin == mujoco.mjtBuiltin.mjBUILTIN_NONE:
-            paths = tuple(_candidates(spec, texture, folders)) if texture.file else ()
+            paths = tuple(_candidates(spec, texture, str(texture.file), folders)) if texture.file else ()
             source = TextureSource(name, paths, False, bool(texture.hflip), bool(texture.vflip))
+            if sky:
+                source = replace(source, sky=True, **_parts_of_sky(spec, texture, folders))
         elif texels > left:
-            source = TextureSource(name, why_not=f"has too many pixels; at most {MOST_TEXELS} are generated")
+            source = TextureSource(name, why_not=f"has too many pixels; at most {MOST_TEXELS} are generated", sky=sky)
         else:
-            source, left = TextureSource(name, is_builtin=True), left - texels
+            source, left = TextureSource(name, is_builtin=True, sky=sky), left - texels
         found.append(source)
         if not source.is_builtin:
             texture.file, texture.cubefiles = "", [""] * 6
@@ -61,9 +72,21 @@ def take_textures(mujoco: Any, spec: Any, folders: Sequence[Path]) -> list[Textu
     return found
 
 
-def _candidates(spec: Any, texture: Any, folders: Sequence[Path]) -> list[Path]:
-    """Return the paths at which MuJoCo may look for the file of a texture, also of an attached model."""
-    name, own = str(texture.file), getattr(texture, "compiler", spec)  # old versions have none
+def _parts_of_sky(spec: Any, texture: Any, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the faces or the grid of a sky that MuJoCo reads from files."""
+    if not texture.file:
+        files = [str(each) for each in texture.cubefiles]
+        return {"faces": tuple(tuple(_candidates(spec, texture, each, folders)) if each else () for each in files)}
+    rows, columns = (int(number) for number in texture.gridsize)
+    letters = "".join(letter if isinstance(letter, str) else letter.decode() for letter in texture.gridlayout)
+    if rows * columns <= 1:
+        return {}
+    return {"grid": tuple(letters[row * columns : (row + 1) * columns] for row in range(rows))}
+
+
+def _candidates(spec: Any, texture: Any, name: str, folders: Sequence[Path]) -> list[Path]:
+    """Return the paths at which MuJoCo may look for a file of a texture, also of an attached model."""
+    own = getattr(texture, "compiler", spec)  # old versions have none
     inside = dict.fromkeys((own.texturedir, spec.texturedir))
     return [
         folder / below / file
