@@ -196,6 +196,11 @@ class DeviceModel:
         for name, value in values.items():
             self.set_parameter(name, value)
 
+    @functools.cached_property
+    def sprung_link(self) -> wp.array:
+        """The links of spherical and free joints with springs."""
+        return wp.array(self.model.sprung_links, dtype=wp.int32, device=self.device)
+
     def none(self, dtype: type) -> wp.array:
         """Return an array [0, 0] of a type, for a kernel to skip."""
         if dtype not in self._none:

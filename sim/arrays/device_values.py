@@ -42,10 +42,10 @@ OF_DYNAMICS = {
 
 
 def unused_entries(name: str, model: Model) -> np.ndarray:
-    """Return the mask of entries that must be zero because nothing reads them [n], such as springs of free joints."""
+    """Return the mask of entries that must be zero because nothing reads them [n], such as gains of torque motors."""
     count = 1 if PARAMETERS[name].per == "world" else model.counts[PARAMETERS[name].per]
     if name == "stiffness":
-        return np.asarray(model.dof_q < 0)
+        return np.asarray((model.dof_q < 0) & ~model.sprung_dofs)
     if name == "friction_across":
         return np.array([geometry.friction_direction is None for geometry in model.geometries], dtype=bool)
     if name in ACROSS_PAIRS:

@@ -24,8 +24,8 @@ SOFTNESS = {
     (2,): ("time constant or stiffness", "damping ratio or damping"),
     (5,): ("impedance at the surface", "impedance past the width", "width", "midpoint", "power"),
 }
-# Parameters of revolute and prismatic joints only
-SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
+# Parameters of revolute and prismatic joints only, and those of springs
+SCALAR_JOINTS, OF_SPRINGS = ("lower_limit", "upper_limit"), ("stiffness", "rest_position")
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
     for item, numbers in enumerate(items):
         owner, own = _owner(model, spec.per, item)
         if name in SCALAR_JOINTS and model.dof_q[item] < 0:
+            continue
+        if name in OF_SPRINGS and unused_entries("stiffness", model)[item]:
             continue
         if spec.per == "actuator" and not _has_gain(model, name, item):
             continue

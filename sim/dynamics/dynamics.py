@@ -5,8 +5,9 @@ damping, spring and dry friction, with the armature in M and gravity in c:
 
     tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd) - compensation(q)
 
-where the last term is the force of the links' ``gravity_compensation``. Constraints, contacts, actuators, tendons and a
-medium belong to the simulator.
+where the last term is the force of the links' ``gravity_compensation``, and ``q - rest_position`` of a spherical or
+free joint the displacement and the rotation vector from the reference pose. Constraints, contacts, actuators, tendons
+and a medium belong to the simulator.
 
 Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may hold
 the joint; neither that force nor sticking follows from state and acceleration, so that both, like limits, belong to the
@@ -41,6 +42,7 @@ from sim.dynamics.differentiable_op import (
     batch,
     detached,
     dynamics_parameters,
+    launch_last,
     on_device,
     run,
 )
@@ -48,6 +50,7 @@ from sim.model.checks import require_flags
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.link_forces import gravity_compensation_kernels
+from warp_kernels.dynamics.pose_springs import pose_spring_kernels
 from warp_kernels.dynamics.rnea import rnea_adjoint_kernels, rnea_kernels
 
 # Parameters that ``passive=False`` omits. The armature stays: it is the inertia of rotors, a part of M.
@@ -104,6 +107,8 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         bodies = Bodies(m, q, lanes=m.lanes)
         joints, gravity = _joint_parameters(m, passive), m.parameters["gravity"]
         put_joint_forces(bodies, joints, gravity, q, qd, qdd, wrench, tau, passive=passive)
+        if passive:
+            _add_pose_springs(m, q, tau)
 
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
@@ -164,6 +169,8 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
         bodies = Bodies(exact, q, lanes=m.lanes)
+        if passive and len(model.sprung_links):
+            tau = _with_pose_springs(exact, q, tau)
         common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench), passive)
         with rounded(qdd) as result:
             joints, gravity = _joint_parameters(exact, passive), exact.parameters["gravity"]
@@ -222,6 +229,23 @@ def _launch_over_dofs(kernel: wp.Kernel, bodies: Bodies, *sources: Any, **named:
     m = bodies.model
     threads = threads_of_world(m.device, m.model.nv)
     launch(kernel, (threads, bodies.groups), m, *sources, device=m.device, threads=threads, **named)
+
+
+def _add_pose_springs(m: DeviceModel, q: wp.array, tau: wp.array, sign: float = -1.0) -> None:
+    """Add ``sign`` times the forces of springs of spherical and free joints to tau; an active tape only records it."""
+    count = len(m.model.sprung_links)
+    if count:
+        kernel, dim = pose_spring_kernels(m.types.scalar).pose_spring_forces, (count, q.shape[0])
+        sources, sign = (m, m.parameters), m.types.scalar(sign)
+        launch_last(kernel, dim, *sources, device=m.device, sign=sign, q=q, joint_force=tau)
+
+
+def _with_pose_springs(m: DeviceModel, q: wp.array, tau: wp.array) -> wp.array:
+    """Return joint forces with those of springs of spherical and free joints."""
+    total = scratch_array(tau.shape, tau.dtype, tau.device)
+    wp.copy(total, tau)
+    _add_pose_springs(m, q, total, sign=1.0)
+    return total
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None, passive: bool) -> wp.array:
@@ -399,6 +423,11 @@ def _add_gradient(
 ) -> None:
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
     _add_passive_gradient(bodies, _joint_parameters(bodies.model, passive), q, qd, qdd, weight)
+    if passive and len(bodies.model.model.sprung_links):
+        force = detached(weight)
+        force.grad = weight
+        with tape:
+            _add_pose_springs(bodies.model, q, force)
     add_rigid_body_gradient(bodies, tape, bodies.model.parameters["gravity"], qd, qdd, wrench, weight, passive=passive)
 
 

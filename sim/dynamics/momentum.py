@@ -23,6 +23,7 @@ from sim.dynamics.kinematics import run_velocities
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.dynamics.momentum import momentum_kernels
+from warp_kernels.dynamics.pose_springs import pose_spring_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 
@@ -274,6 +275,9 @@ def potential_energy_operation(model: Model) -> DifferentiableOp:
         kernel = momentum_kernels(m.types.scalar).potential_energy
         parameters = m.parameter_arrays("gravity", "stiffness", "rest_position", "gravity_compensation")
         launch_last(kernel, q.shape[0], bodies, m, parameters, device=m.device, q=q, energy=result)
+        if len(model.sprung_links):
+            kernel = pose_spring_kernels(m.types.scalar).pose_spring_energy
+            launch_last(kernel, q.shape[0], m, parameters, device=m.device, q=q, energy=result)
 
     own = ("gravity_compensation",) if model.compensated else ()
     names = (*PARAMETERS, "gravity", "stiffness", "rest_position", *own)

@@ -300,6 +300,17 @@ class Model:
         return tuple(compress(names, (*(force | torque), *coupling)))
 
     @property
+    def sprung_links(self) -> np.ndarray:
+        """Return the links whose spherical or free joints have a spring, see :class:`sim.Spring`."""
+        pulled = (self.parameters["stiffness"] != 0.0) & (self.dof_q < 0)
+        return np.unique(self.dof_link[pulled]).astype(np.int32)
+
+    @property
+    def sprung_dofs(self) -> np.ndarray:
+        """Return the mask of the degrees of freedom of :attr:`sprung_links` [nv]."""
+        return np.isin(self.dof_link, self.sprung_links)
+
+    @property
     def moving_surfaces(self) -> bool:
         """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
         return "surface_velocity" in self.parameters

@@ -53,7 +53,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
-    "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
+    "rest_position": ParameterSpec(
+        "dof", (), "rad or m", "joint position at which the spring is at rest; of a rotation the rotation vector"
+    ),
     "friction_loss": ParameterSpec(
         "dof", (), "N m or N", "dry friction of the joint; zero in all worlds: no row, no gradient"
     ),

@@ -4,6 +4,7 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.checks import UNREADABLE, as_numbers, number, require_flags, require_names, require_type
@@ -67,8 +68,10 @@ def check_joint(spec: JointSpec, type: str) -> None:
     require_type(f"{where}: friction_softness", spec.friction_softness, Softness, "a sim.Softness")
     for label in ("armature", "friction_loss"):
         finite_and_not_negative(where, label, getattr(spec, label))
-    if not is_scalar(spec.type) and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
-        raise ModelError(f"{where}: limits and stiffness require a revolute or prismatic joint, but the type is {type}")
+    if not is_scalar(spec.type) and (np.isfinite(spec.lower) or np.isfinite(spec.upper)):
+        raise ModelError(f"{where}: limits require a revolute or prismatic joint, but the type is {type}")
+    if spec.type == codes.FIXED and spec.stiffness:
+        raise ModelError(f"{where}: a spring requires a joint that moves, but the type is {type}")
     if spec.type != codes.SPHERICAL:
         for label in ("swing", "twist", "rotation"):
             if np.isfinite(getattr(spec, f"{label}_limit")):
@@ -261,6 +264,31 @@ def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
         raise ModelError(complaint)
     scaled = vector / largest  # first, so that the squares can't overflow
     return scaled / np.linalg.norm(scaled)
+
+
+def rest_position(spec: JointSpec, rest: float | Sequence[float] | None) -> float | np.ndarray:
+    """Return the rest position of a joint's spring, for joints with a quaternion one entry per degree of freedom.
+
+    Raises:
+        ModelError: unless ``rest`` has as many numbers as the joint has coordinates, and for a zero quaternion.
+    """
+    where, kind = f"joint '{spec.name}': spring.rest", JOINT_TYPES[spec.type]
+    if kind.quaternion is None:
+        return number(f"joint '{spec.name}'", "spring.rest", 0.0 if rest is None else rest)
+    if rest is None:
+        return np.zeros(kind.dofs) if spec.type != codes.FREE else _as_dofs(kind.quaternion, spec.q0)
+    what = "a quaternion xyzw" if kind.quaternion == 0 else "a position and a quaternion xyzw"
+    given = as_numbers(where, rest)
+    if given.shape != (kind.coordinates,):
+        raise ModelError(f"{where} is {rest}; the spring of a {kind.name} joint rests at {what}")
+    turn = unit(given[kind.quaternion :], f"{where} holds the zero quaternion")
+    return _as_dofs(kind.quaternion, np.concatenate([given[: kind.quaternion], turn]))
+
+
+def _as_dofs(quaternion: int, coordinates: np.ndarray) -> np.ndarray:
+    """Return coordinates with a rotation vector in place of the quaternion at an index."""
+    turn = Rotation.from_quat(coordinates[quaternion:]).as_rotvec()
+    return np.concatenate([coordinates[:quaternion], turn])
 
 
 def initial_coordinates(spec: JointSpec, q0: float | Vector | None) -> np.ndarray:

@@ -79,7 +79,7 @@ class JointSpec:
     damping: float = 0.0
     armature: float = 0.0
     stiffness: float = 0.0
-    rest_position: float = 0.0
+    rest_position: float | np.ndarray = 0.0  # with several degrees of freedom an entry for each
     friction_loss: float = 0.0
     limit_margin: float = 0.0
     limit_stiffness: float = np.inf

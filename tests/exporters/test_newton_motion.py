@@ -3,7 +3,7 @@
 import newton
 import numpy as np
 import pytest
-from newton.usd import SchemaResolverNewton, SchemaResolverPhysx
+from newton.usd import SchemaResolverMjc, SchemaResolverNewton, SchemaResolverPhysx
 from numpy.testing import assert_allclose
 
 import sim
@@ -217,3 +217,17 @@ def test_newton_leads_kinematic_bodies(tmp_path):
     theirs, ours = poses_by_newton(model, peer, {}, 5e-4), poses_here(model, model.q0, {}, 5e-4)
     assert_allclose(same_sign(theirs, ours), ours, atol=1e-5)
     assert_allclose(ours[0], [0, 0, 1, 0, 0, 0, 1], atol=1e-12)
+
+
+def test_newton_reads_the_spring_of_a_ball(tmp_path):
+    """From MuJoCo's schema; Newton's solvers other than MuJoCo's don't use it."""
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=INERTIA, com=(0, 0, -0.3))
+    builder.add_joint("ball", "spherical", child="arm", spring=sim.Spring(stiffness=7.0, damping=0.3))
+    model = builder.finalize("float64")
+    reader = newton.ModelBuilder()
+    resolvers = [SchemaResolverMjc(), SchemaResolverNewton()]
+    quietly(reader.add_usd, str(written(tmp_path, model, model.q0)), schema_resolvers=resolvers)
+    peer = quietly(reader.finalize, device="cpu")
+    assert_allclose(peer.joint_stiffness.numpy(), [7.0, 7.0, 7.0])
+    assert_allclose(peer.joint_rest_q.numpy(), [0.0, 0.0, 0.0, 1.0])

@@ -11,6 +11,7 @@ from tests.actuators.worlds import arm as driven_arm
 from tests.actuators.worlds import leg
 from tests.contact import test_kinematic_input, test_tendons
 from tests.contact.test_equalities import rod
+from tests.dynamics import test_pose_springs
 from tests.golden.case import Case, register
 from tests.simulation import test_rate_damping
 
@@ -254,6 +255,13 @@ def dampers(**others: Any) -> Case:
     return Case(model, qd=np.linspace(-1.0, 1.0, model.nv), names=names, spread=0.1, **others)
 
 
+def pose_springs(**others: Any) -> Case:
+    """Ball joints in a chain and a free body on springs."""
+    model = test_pose_springs.model()
+    names = ("stiffness", "rest_position")
+    return Case(model, q=test_pose_springs.turned_by(model, 1.0), names=names, spread=0.3, per_world=names, **others)
+
+
 register("loops_1", loops)
 register("loops_16", loops, worlds=16)
 register("loops_pgs", loops, contact=PGS)
@@ -281,6 +289,10 @@ register("sensors_pgs", sensors, PGS)
 register("flying_1", flying)
 register("flying_16", flying, worlds=16)
 register("soft_ground", soft_ground)
+register("springs_1", pose_springs)
+register("springs_16", pose_springs, worlds=16)
+register("springs_mujoco", pose_springs, contact=sim.MujocoContact())
+register("springs_midpoint", pose_springs, worlds=16, options={"integrator": "midpoint"})
 register("midpoint_flying", flying, worlds=16, options={"integrator": "midpoint"})
 register("midpoint_loops", loops, options={"integrator": "midpoint"})
 register("midpoint_dampers_1", dampers, options={"integrator": "midpoint"})

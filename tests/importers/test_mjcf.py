@@ -263,10 +263,10 @@ def test_disabled_features_are_zero(read):
 NOTES = {
     "several things": (
         {
-            "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
+            "world": '<body><joint name="q" type="ball" stiffness="2 3"/><geom size="1" adhesion="1"/></body>',
             "before": '<option><flag override="enable"/></option>',
         },
-        r"3 things are not as in MuJoCo:\n  - ignored: springs .*\n  - ignored: adhesion .*\n  - ignored: o_margin",
+        r"3 things are not as in MuJoCo:\n  - ignored: polynomial s.*\n  - ignored: adhesion .*\n  - ignored: o_margin",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
@@ -301,9 +301,9 @@ NOTES = {
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",
     ),
-    "spring of a ball": (
-        {"world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1"/></body>'},
-        r"ignored: springs of ball and free joints \('q' \(line \d+\)\)",
+    "polynomial spring of a ball": (
+        {"world": '<body><joint name="q" type="ball" stiffness="2 3 4"/><geom size="1"/></body>'},
+        r"ignored: polynomial springs of ball and free joints \('q' \(line \d+\)\); their linear part is kept",
     ),
     "limited gravity compensation": (
         {

@@ -100,11 +100,7 @@ class TestJoints:
             ({"friction_loss": -1.0}, "joint 'j': friction_loss is -1.0"),
             (
                 {"type": "spherical", "limits": sim.Limits(lower=0.0)},
-                "joint 'j': limits and stiffness .*revolute or prismatic",
-            ),
-            (
-                {"type": "free", "spring": sim.Spring(stiffness=1.0)},
-                "joint 'j': limits and stiffness .*revolute or prismatic",
+                "joint 'j': limits require a revolute or prismatic joint",
             ),
             ({"position": (0.0, np.inf, 0.0)}, "joint 'j': position: .* is not finite"),
             ({"orientation": (0.0, 0.0, 0.0, 0.0)}, "joint 'j': the orientation is the zero quaternion"),

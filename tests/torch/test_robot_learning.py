@@ -332,7 +332,7 @@ def test_misuse(arguments, message, robot):
 
 @pytest.mark.parametrize("quantity", ["stiffness", "rest_position"])
 def test_springs_are_of_joints_with_one_coordinate(quantity):
-    with pytest.raises(sim.ModelError, match=f"joint 'joint2' has no {quantity}; springs act on revolute and pris"):
+    with pytest.raises(sim.ModelError, match=f"joint 'joint2' has no {quantity}; give the spherical joint a sim.Sp"):
         zoo_robot("cpu").learn_quantity("joint2", quantity)
 
 

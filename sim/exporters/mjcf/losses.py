@@ -3,11 +3,16 @@
 from itertools import combinations
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sim.exporters.losses import Losses
 from sim.model.model import Model
+from sim.model.poses import IDENTITY
 from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
+
+# Displacement and angle up to which poses count as the same [m, rad]
+SAME_POSE = 1e-9
 
 
 def lose_values(model: Model, losses: Losses) -> None:
@@ -31,6 +36,7 @@ def lose_values(model: Model, losses: Losses) -> None:
     directed = [model.geometries[k].name for k in colliding if model.geometries[k].friction_direction is not None]
     losses.changes_motion("friction across a direction of a geometry, which becomes that along it", directed)
     losses.changes_motion("different values for the axes of a joint", _uneven(model))
+    losses.changes_motion("springs of spherical and free joints that rest elsewhere than MuJoCo's", _resting(model))
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     losses.changes_motion("forces at which constraints break", list(model.breaking_names))
     if len(model.parts) > 1:
@@ -65,11 +71,28 @@ def _bouncing(model: Model, colliding: list[int]) -> list[str]:
 
 
 def _uneven(model: Model) -> list[str]:
-    """Return joints with several degrees of freedom whose damping, armature or dry friction differ between them."""
+    """Return joints with several degrees of freedom whose properties differ between them."""
     found = []
     for link in np.flatnonzero((model.joint_type == codes.SPHERICAL) | (model.joint_type == codes.FREE)):
         dofs = np.flatnonzero(model.dof_link == link)
-        if any(np.ptp(model.parameters[key][dofs]) > 0.0 for key in ("damping", "armature", "friction_loss")):
+        if any(
+            np.ptp(model.parameters[key][dofs]) > 0.0 for key in ("damping", "armature", "friction_loss", "stiffness")
+        ):
+            found.append(model.joint_names[link])
+    return found
+
+
+def _resting(model: Model) -> list[str]:
+    """Return joints whose springs don't rest at zero rotation, or of free joints at the initial pose."""
+    found = []
+    for link in model.sprung_links.tolist():
+        first = int(model.joint_q_start[link])
+        free = model.joint_type[link] == codes.FREE
+        pose = model.q0[first : first + 7] if free else IDENTITY
+        rest = model.parameters["rest_position"][model.dofs_of(link)]
+        turn = Rotation.from_rotvec(rest[-3:]).inv() * Rotation.from_quat(pose[3:])
+        apart = np.concatenate([rest[:-3] - pose[:3], turn.as_rotvec()]) if free else turn.as_rotvec()
+        if np.abs(apart).max() > SAME_POSE:
             found.append(model.joint_names[link])
     return found
 

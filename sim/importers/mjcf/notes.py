@@ -127,11 +127,13 @@ def _forces(file: MJCFFile) -> list[str]:
     model = file.model
     scalar = np.isin(model.jnt_type, (int(file.mujoco.mjtJoint.mjJNT_HINGE), int(file.mujoco.mjtJoint.mjJNT_SLIDE)))
     dof_poly = _rows(file.array("dof_dampingpoly", []))
+    bent = _rows(file.array("jnt_stiffnesspoly", []))
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     found = (
         ("that springs of tendons yield", "tendon", np.flatnonzero(_rows(file.array("tendon_springyield", []))),
          "they pull on"),
-        ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
+        ("polynomial springs of ball and free joints", "joint", np.flatnonzero(~scalar & bent),
+         "their linear part is kept"),
         ("that springs yield", "joint", np.flatnonzero(_rows(file.array("jnt_springyield", []))), "they push on"),
         ("force limits of joints for gravity compensation", "joint",
          np.flatnonzero(model.jnt_actgravcomp.astype(bool) & model.jnt_actfrclimited.astype(bool)),

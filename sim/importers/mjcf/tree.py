@@ -137,6 +137,8 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
         if model.jnt_limited[joint]:
             lower, upper = (float(bound) for bound in model.jnt_range[joint])
             properties |= {"lower": lower, "upper": upper, "limit_margin": float(model.jnt_margin[joint])}
+    if type in ("spherical", "free"):
+        properties |= _pose_spring(reader, joint, type)
     if type == "spherical" and model.jnt_limited[joint]:
         # Beyond half a turn MuJoCo's angle decreases again.
         properties["limit_margin"] = float(model.jnt_margin[joint])
@@ -147,6 +149,17 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
             name, type, parent=parent, child=child, position=placement[:3], orientation=placement[3:],
             **in_groups(JOINT_FIELDS, properties),
         )  # fmt: skip
+
+
+def _pose_spring(reader: Reader, joint: int, type: str) -> dict[str, object]:
+    """Return stiffness and reference of the spring of a spherical or free joint; empty without one."""
+    model, at = reader.file.model, int(reader.file.model.jnt_qposadr[joint])
+    if not model.jnt_stiffness[joint]:
+        return {}
+    start = 0 if type == "spherical" else 3
+    rest = pose(model.qpos_spring[at : at + 3], model.qpos_spring[at + start : at + start + 4])
+    rest = rest[3:] if type == "spherical" else compose(reader.frames[0], rest)
+    return {"stiffness": float(model.jnt_stiffness[joint]), "rest_position": rest}
 
 
 def _effort(reader: Reader, joint: int) -> float:

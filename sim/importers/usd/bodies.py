@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.importers.usd.joints.chains import add_chain, add_inner_links
 from sim.importers.usd.joints.coordinates import Step, coordinates
-from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties, is_kinematic
+from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties, is_kinematic, pose_spring
 from sim.importers.usd.joints.forest import Forest
 from sim.importers.usd.joints.loops import note_misfit
 from sim.importers.usd.joints.reading import Joint
@@ -200,7 +200,8 @@ def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
     """Return properties of the free joint of a body without a parent joint."""
     if body in reader.scene.kinematic:
         return {"kinematic": True}
-    stated = damping_and_friction(reader.scene, reader.scene.prim(body), None)
+    prim = reader.scene.prim(body)
+    stated = damping_and_friction(reader.scene, prim, None) | pose_spring(prim, 0.0, 6)
     found: dict[str, Any] = reader.add(body, in_groups, JOINT_FIELDS, stated)
     return found
 

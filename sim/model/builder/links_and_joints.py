@@ -23,6 +23,7 @@ from sim.model.spec_checks import (
     finite,
     initial_coordinates,
     pose,
+    rest_position,
     unit,
 )
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
@@ -118,7 +119,7 @@ class LinksAndJoints(WorldSpec):
                 normalised here.
             limits: limits of position, effort and velocity; or lower and upper limit of a revolute or prismatic joint
                 [rad or m].
-            spring: spring and viscous damper.
+            spring: spring and viscous damper; of a spherical or free joint the spring pulls towards a reference pose.
             armature: rotor inertia [kg m^2 or kg].
             friction_loss: dry friction [N m or N].
             friction_softness: softness of the dry friction, under :class:`sim.MujocoContact`.
@@ -167,7 +168,6 @@ class LinksAndJoints(WorldSpec):
             damping=number(where, "spring.damping", spring.damping),
             armature=number(where, "armature", armature),
             stiffness=number(where, "spring.stiffness", spring.stiffness),
-            rest_position=number(where, "spring.rest", 0.0 if spring.rest is None else spring.rest),
             friction_loss=number(where, "friction_loss", friction_loss),
             limit_margin=limits.margin,
             limit_stiffness=limits.stiffness,
@@ -181,6 +181,7 @@ class LinksAndJoints(WorldSpec):
         )
         check_joint(spec, type)
         spec.q0 = initial_coordinates(spec, q0)
+        spec.rest_position = rest_position(spec, spring.rest)
         if code == codes.FREE:
             spec.placement = pose(where, (0.0, 0.0, 0.0), IDENTITY_QUATERNION)  # it is in q0
         self.joints[name] = spec

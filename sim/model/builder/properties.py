@@ -202,11 +202,15 @@ class Spring:
     """Spring and damper of a joint or a tendon.
 
     Attributes:
-        stiffness: stiffness [N m/rad or N/m], for revolute and prismatic joints only. For a tendon, two or three
-            numbers are coefficients of the stretch, its square [N/m^2] and its cube [N/m^3], as in MuJoCo 4.
+        stiffness: stiffness [N m/rad or N/m]. The spring of a spherical or free joint pulls towards a reference pose: a
+            free joint's with ``-stiffness`` times the displacement, and both with ``-stiffness`` times the rotation
+            vector from the reference, at most pi long, as MuJoCo's. For a tendon, two or three numbers are
+            coefficients of the stretch, its square [N/m^2] and its cube [N/m^3], as in MuJoCo 4.
         damping: viscous damping [N m s/rad or N s/m]; for a tendon likewise, with the signed square of the velocity.
-        rest: rest position [rad or m] of a joint; rest length, or ends of a range of rest lengths [m], of a tendon.
-            Default: zero for a joint, the length in the initial configuration for a tendon.
+        rest: rest position [rad or m] of a joint; of a spherical one a quaternion xyzw, of a free one a position and a
+            quaternion; rest length, or ends of a range of rest lengths [m], of a tendon. Default: zero for a joint, no
+            rotation for a spherical and the initial pose for a free one; the length in the initial configuration for
+            a tendon.
 
     Raises:
         ModelError: for values that are negative or not finite, and a range whose first number exceeds the second.
@@ -221,7 +225,7 @@ class Spring:
 
     stiffness: float | Sequence[float] = 0.0
     damping: float | Sequence[float] = 0.0
-    rest: float | tuple[float, float] | None = None
+    rest: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         where = "Spring"
@@ -233,7 +237,12 @@ class Spring:
             finite_and_not_negative(where, label, values[0])
             object.__setattr__(self, label, float(given) if np.ndim(given) == 0 else tuple(values.tolist()))
         if self.rest is not None:
-            one = as_numbers(f"{where}: rest", self.rest).ndim == 0
+            values = as_numbers(f"{where}: rest", self.rest)
+            if values.shape in POSES:
+                rest = finite(f"{where}: rest", self.rest, values.shape)
+                object.__setattr__(self, "rest", tuple(rest.tolist()))
+                return
+            one = values.ndim == 0
             lower, upper = (number(where, "rest", self.rest),) * 2 if one else two_numbers(where, "rest", self.rest)
             if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
                 raise ModelError(f"{where}: rest is {self.rest}; it must be a finite number, or two in ascending order")
@@ -419,6 +428,8 @@ class DCMotor:
                 raise ModelError(f"DCMotor: {label} is {value}; it must be finite and positive")
 
 
+# Shapes of the reference of a spring: a quaternion, or a position and a quaternion.
+POSES = ((4,), (7,))
 # Kinds of activation that have each number.
 KINDS_WITH = {
     "time_constant": ("filter", "filterexact", "muscle", "current"), "fall_time": ("muscle",),

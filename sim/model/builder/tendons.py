@@ -174,6 +174,8 @@ class Tendons(WorldSpec):
 def _of_spring(where: str, spring: Spring) -> dict[str, Any]:
     """Return spring and damper of a :class:`TendonSpec`."""
     require_type(f"{where}: spring", spring, Spring, "a sim.Spring")
+    if isinstance(spring.rest, tuple) and len(spring.rest) > 2:
+        raise ModelError(f"{where}: spring.rest is {spring.rest}; a tendon rests at a length, or between two")
     found: dict[str, Any] = {"rest": (spring.rest,) * 2 if isinstance(spring.rest, float) else spring.rest}
     for label, given in (("stiffness", spring.stiffness), ("damping", spring.damping)):
         values = (given,) if isinstance(given, float) else tuple(given)

@@ -26,6 +26,11 @@ class DofLayout:
         """Return values per joint [num_links] as values per degree of freedom [nv]."""
         return np.repeat(np.array(values, dtype=np.float64), self.dofs)
 
+    def of_dofs(self, values: list[float | np.ndarray]) -> np.ndarray:
+        """Return the concatenated values of joints: one number each for all degrees of freedom, or an array of them."""
+        rows = [np.broadcast_to(value, (count,)) for value, count in zip(values, self.dofs.tolist(), strict=True)]
+        return np.concatenate([np.zeros(0), *rows])
+
 
 def lay_out_dofs(bodies: list[Body]) -> DofLayout:
     """Return the indices of the coordinates and degrees of freedom of a model's links."""

@@ -80,7 +80,7 @@ def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarr
         # No force changes the velocity of a prescribed joint.
         "armature": per_dof([PRESCRIBED_INERTIA if joint.kinematic else joint.armature for joint in joints]),
         "stiffness": per_dof([joint.stiffness for joint in joints]),
-        "rest_position": per_dof([joint.rest_position for joint in joints]),
+        "rest_position": layout.of_dofs([joint.rest_position for joint in joints]),
         "friction_loss": per_dof([joint.friction_loss for joint in joints]),
         "lower_limit": per_dof([joint.lower for joint in joints]),
         "upper_limit": per_dof([joint.upper for joint in joints]),

@@ -70,9 +70,11 @@ def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) 
         _require_prescribed(model, value)
     unused = unused_entries(name, model)
     if name == "stiffness" and (value[..., unused] != 0.0).any():
+        dof = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, len(unused)).any(axis=0))[0])
+        joint = model.joint_names[model.dof_link[dof]]
         raise ModelError(
-            "parameter 'stiffness' must be zero for spherical and free joints; only revolute and prismatic joints have "
-            "springs"
+            f"parameter 'stiffness' is not zero for joint '{joint}', which has no spring; give it a sim.Spring with a "
+            "stiffness in the builder, so that the model reserves what springs of spherical and free joints need"
         )
     if name == "friction_across" and (value[..., unused] != 0.0).any():
         index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, len(unused)).any(axis=0))[0])

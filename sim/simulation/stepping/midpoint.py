@@ -103,6 +103,8 @@ class MiddleDynamics(FreeDynamics):
         """Compute accelerations, and factors of the mass matrix with the implicit terms."""
         step = self._step
         step.launch(self._weights.weigh_joints, step.groups.num_groups, joints=step.impulses.joints)
+        if step.pose_springs:
+            step.pose_springs.weigh()
         diagonal = self.joint_diagonal.groups
         damping = {"link_damping": self._drag.link_damping} if self._drag else {}
         self._accelerate(dt=step.scalar(0.0), damping=self.joint_damping_now, implicit=diagonal, **damping)
@@ -139,6 +141,8 @@ class MiddleDynamics(FreeDynamics):
             joints=step.impulses.joints,
             joints_bar=step.impulses.joints_bar,
         )
+        if step.pose_springs:
+            step.pose_springs.weigh_adjoint()
         for rate in self.rates:
             rate.adjoint()
         if self._drag:
@@ -218,8 +222,8 @@ class MidpointStep(Step):
     @cached_property
     def coupled_trees(self) -> np.ndarray:
         """Return a mask of the trees with Kahan's rule: those with loops, and those of several degrees of freedom, at
-        least one of which turns, except single free bodies, whose own rule keeps their energy where no tendon, frame
-        or medium acts on them.
+        least one of which turns, except single free bodies, whose own rule keeps their energy where no tendon, frame,
+        spring or medium acts on them.
         """
         model = self.model
         starts = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
@@ -227,7 +231,7 @@ class MidpointStep(Step):
         kinds = np.asarray(model.joint_type)
         turns = np.array([np.isin(part, TURNING).any() for part in np.split(kinds, model.tree_link_start[1:-1])])
         alone = (links == 1) & (kinds[model.tree_link_start[:-1]] == FREE)
-        alone[model.link_tree[list(acted_links(model))]] = False
+        alone[model.link_tree[[*acted_links(model), *model.sprung_links.tolist()]]] = False
         return np.asarray(self.looped_trees | ((np.diff(starts) > 1) & turns & ~alone))
 
     def _find_free_bases(self) -> None:

@@ -42,6 +42,8 @@ class Step(Stages):
         self.actuation.find()
         if self.tendons:
             self.tendons.pull(self)
+        if self.pose_springs:
+            self.pose_springs.pull()
         self.link_forces.find()
         self.dynamics.accelerate()
         if self.tendons:

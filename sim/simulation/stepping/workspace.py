@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sim.simulation.stepping.stages.forces.actuation import Actuation
     from sim.simulation.stepping.stages.forces.damping import Damping
     from sim.simulation.stepping.stages.forces.link_forces import LinkForces
+    from sim.simulation.stepping.stages.forces.pose_springs import PoseSprings
     from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
     from sim.simulation.stepping.stages.impact_times import ImpactTimes
     from sim.simulation.stepping.stages.kinematics import Kinematics
@@ -65,6 +66,7 @@ class Workspace(SolverChoice):
     kinematics: "Kinematics"
     dynamics: "FreeDynamics"
     actuation: "Actuation"
+    pose_springs: "PoseSprings | None"
     contact_stage: "ContactStage"
     surfaces: "SurfaceMotion | None"
     errors: "ConstraintErrors"

@@ -149,6 +149,8 @@ class JointForces(torch.nn.Module):
         tendons = TendonPaths(self._simulator, robot)(q[:-1]) if model.tendons.names else None
         actuators = self._of_actuators(q, qd, inputs, act, tendons)
         passive = self._of_joints(q, qd)
+        if len(model.sprung_links):
+            passive = passive + self._of_pose_springs(before, qd[1:], robot)
         if tendons is not None:
             passive = passive + self._of_tendons(qd, *tendons)
         if model.compensated:
@@ -185,6 +187,21 @@ class JointForces(torch.nn.Module):
         spring = torch.zeros_like(force)
         spring[..., dofs] = -stiffness[..., dofs] * (position - rest[..., dofs])
         return force + spring
+
+    def _of_pose_springs(self, before: torch.Tensor, after: torch.Tensor, robot: Robot) -> torch.Tensor:
+        """Compute forces of springs of spherical and free joints: passive forces at rest other than gravity
+        compensation.
+        """
+        model, still = self._simulator.model, torch.zeros_like(after).flatten(0, 1)
+        without, whole = (robot.inverse_dynamics(before, still, still, passive=passive) for passive in (False, True))
+        force = without - whole
+        if model.compensated:
+            force = force - self._of_compensation(before, robot)
+        sprung = torch.as_tensor(model.sprung_dofs, dtype=after.dtype, device=after.device)
+        force = force.unflatten(0, after.shape[:2])
+        if not isinstance(self._simulator.contact, MujocoContact):
+            force = force - self._simulator.dt * current_parameter(self._simulator, "stiffness", after) * after
+        return sprung * force
 
     def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         """Compute forces of springs and dampers of tendons, both at the start of a step."""

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
+from sim.arrays.device_values import unused_entries
 from sim.errors import ModelError
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.torch.modes import in_own_precision
 from sim.torch.robot.arguments import check_like
@@ -64,9 +66,10 @@ def find_link(model: Model, name: str, quantity: str) -> int:
         )
     if quantity in OF_JOINTS and not len(model.dofs_of(link)):
         raise ModelError(f"joint '{model.joint_names[link]}' is fixed and has no {quantity}")
-    if quantity in OF_SPRINGS and (model.dof_q[model.dofs_of(link)] < 0).any():
+    if quantity in OF_SPRINGS and unused_entries("stiffness", model)[model.dofs_of(link)].any():
+        kind = JOINT_TYPES[int(model.joint_type[link])].name
         raise ModelError(
-            f"joint '{model.joint_names[link]}' has no {quantity}; springs act on revolute and prismatic joints"
+            f"joint '{model.joint_names[link]}' has no {quantity}; give the {kind} joint a sim.Spring with a stiffness"
         )
     return link
 

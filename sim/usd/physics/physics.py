@@ -1,5 +1,6 @@
 """Mass properties and joints as UsdPhysics prims."""
 
+import warnings
 from collections import Counter
 from itertools import pairwise, product
 
@@ -7,6 +8,8 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
+from sim.errors import USDWarning
+from sim.model.checks import some
 from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
 from sim.model.poses import compose, inverse, is_identity
@@ -62,6 +65,7 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Se
         For each link the prim with the annotations of its joint: the joint, or the free body.
     """
     UsdGeom.Scope.Define(stage, "/World/Joints")
+    _warn_of_uneven_springs(model)
     taken: dict[Sdf.Path, set[str]] = {}
     keepers: list[Sdf.Path] = []
     for link in range(model.num_links):
@@ -242,6 +246,8 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
             keep(prim, "kinematic", 1)
     elif dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
+        if link in model.sprung_links:
+            _keep_pose_spring(prim, model, link)
         keep_softness(prim, "limit_softness", model.limit_softness[dof])
         keep_softness(prim, "friction_softness", model.friction_softness[dof])
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
@@ -249,6 +255,24 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
             keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
         if model.joint_type[link] != codes.FREE:
             _state_for_newton(prim, model, link, dof)
+
+
+def _keep_pose_spring(prim: Usd.Prim, model: Model, link: int) -> None:
+    """Store the reference of the spring of a spherical or free joint; state a spring that MuJoCo's schema has."""
+    dofs = model.dofs_of(link)
+    stiffness, rest = (model.parameters[name][dofs] for name in ("stiffness", "rest_position"))
+    keep(prim, "rest_position", rest)
+    if model.joint_type[link] == codes.SPHERICAL and not rest.any():
+        prim.CreateAttribute("mjc:stiffness", Sdf.ValueTypeNames.Double, False).Set(float(stiffness[0]))
+
+
+def _warn_of_uneven_springs(model: Model) -> None:
+    """Warn of spherical and free joints whose springs differ between their axes."""
+    stiffness = model.parameters["stiffness"]
+    uneven = [model.joint_names[link] for link in model.sprung_links if np.ptp(stiffness[model.dofs_of(link)])]
+    if uneven:
+        said = f"joints {some(uneven)}: their springs are written with the stiffness of their first degree of freedom"
+        warnings.warn(f"{said}, since a file has one for all axes", USDWarning, stacklevel=5)
 
 
 def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None:

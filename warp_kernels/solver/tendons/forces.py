@@ -26,17 +26,6 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
     vec2 = warp_types(scalar).vec2
     zero = scalar(0.0)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def begin_joint_force(
-        # Data in
-        tau: wp.array2d(dtype=scalar),
-        # Data out
-        joint_force: wp.array2d(dtype=scalar),
-    ):
-        """Initialise the joint force, over (dof, world), for models without joint actuators."""
-        k, world = wp.tid()
-        joint_force[world, k] = tau[world, k]
-
     @wp.kernel(module=module)
     def tendon_rates(
         # Model
@@ -146,7 +135,6 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         modules=(module, actuator_module),
-        begin_joint_force=begin_joint_force,
         tendon_rates=tendon_rates,
         tendon_forces=tendon_forces,
         actuate_tendons=actuate_tendons,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from pxr import Usd
+from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
@@ -91,8 +92,10 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
     return {**options, **softness}
 
 
-def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, float]:
+def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, Any]:
     """Return spring and damping of the joint: those of its drive, added to its own."""
+    if joint.type == "spherical":
+        return pose_spring(prim, own.get("stiffness", 0.0), 3)
     if joint.type not in SCALAR:
         return {}
     driven = _drive_as_spring(reader, prim, joint)
@@ -100,6 +103,24 @@ def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float])
     pull = sum(each.get("stiffness", 0.0) * each.get("rest_position", 0.0) for each in (driven, own))
     rest = pull / stiffness if "stiffness" in own and stiffness else driven.get("rest_position", 0.0)
     return {"damping": damping, "stiffness": stiffness, "rest_position": rest}
+
+
+def pose_spring(prim: Usd.Prim, stated: float, dofs: int) -> dict[str, Any]:
+    """Return the spring of a spherical or free joint with 3 or 6 degrees of freedom; empty without one.
+
+    Args:
+        prim: the joint, or the body that is free.
+        stated: stiffness in MuJoCo's schema, whose springs rest where the joint's frames coincide; zero if not stated.
+        dofs: number of degrees of freedom.
+    """
+    own, rest = kept(prim, "stiffness", 1), kept(prim, "rest_position", dofs)
+    stiffness = float(agreed(prim, "stiffness", stated)) if stated or own is None else float(own[0])
+    if not stiffness:
+        return {}
+    if rest is None:
+        return {"stiffness": stiffness}
+    turn = Rotation.from_rotvec(rest[-3:]).as_quat()
+    return {"stiffness": stiffness, "rest_position": np.concatenate([rest[:-3], turn])}
 
 
 def _drive_as_spring(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, float]:

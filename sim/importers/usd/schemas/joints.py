@@ -54,10 +54,10 @@ PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
         ("physxJoint:maxJointVelocity", lambda unit: unit.position),
         ("urdf:limit:velocity", lambda _: 1.0),
     ),
+    "stiffness": (("mjc:stiffness", lambda unit: unit.effort / unit.own),),
 }
 # For joints with a single coordinate only.
 SCALAR_PROPERTIES: dict[str, tuple[tuple[str, Unit], ...]] = {
-    "stiffness": (("mjc:stiffness", lambda unit: unit.effort / unit.own),),
     "limit_stiffness": (
         ("newton:limitStiffness", lambda unit: unit.effort / unit.position),
         ("physxLimit:angular:stiffness", lambda unit: unit.effort / unit.position),
@@ -97,7 +97,7 @@ def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[
         del found["velocity"]
     if "limit_stiffness" not in found:
         found.pop("limit_damping", None)  # a hard limit has no damper
-    if "stiffness" in found:
+    if "stiffness" in found and joint.type != "spherical":
         found["rest_position"] = scene.mujoco_position(prim, "mjc:springref", joint.type == "revolute") or 0.0
     return found if joint.type != "fixed" else {}  # none of it can move
 

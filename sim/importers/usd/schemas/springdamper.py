@@ -9,7 +9,7 @@ from pxr import Sdf
 
 from sim.importers.usd.reader import Reader
 from sim.simulation.stepping.mujoco_law import InverseWeights
-from warp_kernels.types import PRISMATIC, REVOLUTE
+from warp_kernels.types import PRISMATIC, REVOLUTE, SPHERICAL
 
 SPRING_DAMPER = "mjc:springdamper"
 
@@ -18,7 +18,8 @@ def set_springs(reader: Reader, joints: Iterable[tuple[Sdf.Path, str]]) -> None:
     """Set stiffness and damping of the joints that state them by a time constant t [s] and a damping ratio r.
 
     With the inertia m of the joint's coordinate in the model's initial configuration, as in MuJoCo's compiler:
-    stiffness m / (t r)^2 and damping 2 m / t, in place of those that are stated; the spring rests at ``mjc:springref``.
+    stiffness m / (t r)^2 and damping 2 m / t, in place of those that are stated; the spring rests at ``mjc:springref``,
+    that of a ball where the joint's frames coincide.
 
     Args:
         reader: an import in progress, after all links, joints and tendons have been added.
@@ -30,11 +31,12 @@ def set_springs(reader: Reader, joints: Iterable[tuple[Sdf.Path, str]]) -> None:
     stated = {}
     for path, name in joints:
         prim, spec = reader.scene.prim(path), reader.builder.joints[name]
-        if spec.type not in (REVOLUTE, PRISMATIC) or not prim.HasAttribute(SPRING_DAMPER):
+        if spec.type not in (REVOLUTE, PRISMATIC, SPHERICAL) or not prim.HasAttribute(SPRING_DAMPER):
             continue
         constant, ratio = reader.scene.numbers(prim, SPRING_DAMPER, (0.0, 0.0))
         if constant > 0.0 and ratio > 0.0:
-            rest = reader.scene.mujoco_position(prim, "mjc:springref", spec.type == REVOLUTE) or 0.0
+            ball = spec.type == SPHERICAL
+            rest = 0.0 if ball else reader.scene.mujoco_position(prim, "mjc:springref", spec.type == REVOLUTE) or 0.0
             stated[name] = path, constant, ratio, rest
     if not stated:
         return

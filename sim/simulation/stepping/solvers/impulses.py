@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import warp as wp
+
 from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import Twin
 from sim.simulation.stepping.workspace import Stage
@@ -33,12 +35,21 @@ class Impulses(Stage):
     @property
     def joints(self) -> Any:
         """Return the parameters of joints that the free step has to do with."""
-        return fill(self._step.structs.JointParameters, **self._step.device_model.parameter_arrays(*JOINTS))
+        arrays = self._step.device_model.parameter_arrays(*JOINTS)
+        return fill(self._step.structs.JointParameters, **{**arrays, **self._replaced})
 
     @property
     def joints_bar(self) -> Any:
         """Return their gradients, without rows where none is wanted."""
-        return self._step.parameter_gradients_of(self._step.structs.JointParameters, {name: name for name in JOINTS})
+        found = self._step.parameter_gradients_of(self._step.structs.JointParameters, {name: name for name in JOINTS})
+        for name, array in self._replaced.items():
+            setattr(found, name, array.grad)
+        return found
+
+    @property
+    def _replaced(self) -> dict[str, wp.array]:
+        """Return the arrays in place of parameters, by name."""
+        return self._step.pose_springs.replaced if self._step.pose_springs else {}
 
     @property
     def beginning(self) -> Any:

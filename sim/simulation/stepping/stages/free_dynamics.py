@@ -62,7 +62,8 @@ class FreeDynamics(Stage):
 
     def accelerate(self) -> None:
         """Compute accelerations and factors."""
-        self._accelerate(dt=self._step.ahead)
+        springs = self._step.pose_springs
+        self._accelerate(dt=self._step.ahead, **(springs.replaced if springs else {}))
 
     def _accelerate(self, **given: Any) -> None:
         self._step.trees.accelerate(tau=self._step.actuation.joint_force, **given)

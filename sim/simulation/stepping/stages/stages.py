@@ -18,6 +18,7 @@ from sim.simulation.stepping.stages.contacts import ContactStage
 from sim.simulation.stepping.stages.forces.actuation import Actuation
 from sim.simulation.stepping.stages.forces.damping import Damping, damping_of_euler
 from sim.simulation.stepping.stages.forces.link_forces import LinkForces
+from sim.simulation.stepping.stages.forces.pose_springs import PoseSprings
 from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
@@ -39,6 +40,7 @@ class Stages(Workspace):
         kinematics: poses of links, and their integration.
         dynamics: accelerations without constraints, and the mass matrix.
         actuation: forces of actuators.
+        pose_springs: springs of spherical and free joints; None in models without these.
         contact_stage: contact generation.
         surfaces: velocities of surfaces; None in models without them.
         errors: errors of constraints.
@@ -70,6 +72,7 @@ class Stages(Workspace):
         self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
         self.dynamics: FreeDynamics = type(self).dynamics_of(self)
         self.actuation: Actuation = Actuation(self)
+        self.pose_springs: PoseSprings | None = PoseSprings(self) if len(self.model.sprung_links) else None
         self.contact_stage: ContactStage = ContactStage(self)
         self.surfaces: SurfaceMotion | None = surface_motion(self)
         self.errors: ConstraintErrors = ConstraintErrors(self)

@@ -32,7 +32,8 @@ class Actuation(Stage):
         step: workspace of the step.
 
     Attributes:
-        joint_force: given forces plus those of actuators and tendons [world, dof]; the given array without either.
+        joint_force: given forces plus those of actuators, tendons, and springs of spherical and free joints [world,
+            dof]; the given array without any.
         implicit: terms on the diagonal besides inertia, armature and damping [dof, ...]; no rows without actuators.
         range_centre, range_limit: ranges of forces at the present velocity [world, actuator]; None without motors.
         actuator_row: right-hand side of a bounded actuator's constraint [actuator, world].
@@ -44,7 +45,8 @@ class Actuation(Stage):
     def __init__(self, step: Workspace):
         super().__init__(step)
         model = step.model
-        self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons else step.tau
+        further = bool(model.nu or step.tendons or len(model.sprung_links))
+        self.joint_force = wp.zeros_like(step.tau) if further else step.tau
         self.implicit = step.groups.scalars(model.nv if model.nu else 0)
         self.range_centre: wp.array | None = None
         self.range_limit: wp.array | None = None

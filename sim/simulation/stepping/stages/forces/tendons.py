@@ -19,6 +19,7 @@ from sim.simulation.stepping.tendon_layout import (
     point_moves,
     tendon_paths,
 )
+from warp_kernels.actuators.joint_force import joint_force_kernels
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 from warp_kernels.kinematics.motion import acceleration_kernels
 from warp_kernels.solver.mujoco.references import tendon_reference_kernels
@@ -227,7 +228,7 @@ class TendonStage:
             step.activations.pull_tendons(step)
             self._launch(step, forces.actuate_tendons, self.num_tendons)
         if not step.model.nu:
-            self._launch(step, forces.begin_joint_force, self.nv, tape=False)
+            self._launch(step, joint_force_kernels(self._scalar).begin_joint_force, self.nv, tape=False)
         self._launch(step, forces.add_tendon_forces, self.moved_dof.shape[0])
         if self.heavy.count:
             self.heavy.curve(step)
