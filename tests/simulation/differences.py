@@ -9,7 +9,7 @@ import sim
 from sim.arrays.device_values import unused_entries
 from sim.diagnostics.finite_differences import Direction, Problem
 from sim.diagnostics.finite_differences import finite_differences as differences_along
-from sim.diagnostics.gradient_entries import OF_SPRINGS, ONLY_POSITIVE, SCALAR_JOINTS
+from sim.diagnostics.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.model.parameters import PARAMETERS
 from warp_kernels.constraints.kinds import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
@@ -148,7 +148,7 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     usable = np.isfinite(value)
     if name in SCALAR_JOINTS:
         usable &= case.model.dof_q >= 0
-    if name in OF_SPRINGS:
+    if name in ("stiffness", "rest_position"):
         usable &= ~unused_entries("stiffness", case.model)
     if name.startswith("actuator_"):
         used = ~unused_entries(name, case.model)
