@@ -15,6 +15,7 @@ from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.geometries import Shapes, TendonLines, add_plane, byte_color
 from sim.viewer.labels import Axes, Labels
+from sim.viewer.lights import SceneLights
 from sim.viewer.pull import Pull
 from warp_kernels import types as codes
 
@@ -48,7 +49,8 @@ class Picture:
         self._scene, self._model, self._offsets = scene, model, offsets
         camera = fit_camera(model, poses[:1])
         height = 2.0 * camera.distance * np.tan(np.radians(camera.fov) / 2.0)
-        self._light()
+        scene.set_up_direction("+z")
+        self._lights = SceneLights(scene, model, poses, offsets, np.array(camera.position))
         for k in visible_planes(model):
             size = camera.distance + float(np.linalg.norm(np.ptp(offsets, axis=0)))
             add_plane(scene, f"/ground/{k}", model.geometries[k], length_unit(camera.distance), size)
@@ -80,6 +82,7 @@ class Picture:
         self._poses = poses
         origins = poses.copy()
         origins[..., :3] += self._offsets[:, None]
+        self._lights.update(poses)
         self._visuals.update(poses)
         self._tendons.update(poses)
         if self._colliders is not None:
@@ -166,14 +169,6 @@ class Picture:
     def legend(self) -> str:
         """The scale of the arrows."""
         return f"{self._forces.legend('contact force', ' N')}{self._gradients.legend('gradient', '')}"
-
-    def _light(self) -> None:
-        # viser's default environment map takes about 15 s to load in a browser without a GPU.
-        self._scene.configure_environment_map(None)
-        self._scene.add_light_hemisphere(
-            "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=1.5
-        )
-        self._scene.set_up_direction("+z")
 
     def _show_colliders(self, visible: bool) -> None:
         if self._colliders is None and visible:  # created when first shown
