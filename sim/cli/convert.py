@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 from sim.arrays.device_model import DeviceModel
-from sim.cli.files import UsageError, add_file, check_output, notes_of, read_file, say
+from sim.cli.files import UsageError, add_file, check_output, notes_of, read_file, refuse_unused, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.exporters import write_mjcf, write_urdf
 from sim.model.model import Model
@@ -38,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, SUFFIXES)
+    if suffix in USD:
+        refuse_unused(given, ["lossy"], f"nothing that {given.out.name} lacks changes the motion; remove it")
+    if suffix == ".urdf":
+        refuse_unused(given, ["base_height"], f"{given.out.name} doesn't say where the base is; remove it")
     if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
         raise UsageError(f"OUT is the input file {given.out}; choose another name")
     # A URDF file keeps links behind fixed joints; MuJoCo merges those of a URDF file too.

@@ -17,9 +17,25 @@ from sim.importers.transaction import named_file
 from sim.model.checks import free_name
 from sim.model.model import Model
 
+# Options of :func:`add_file`
+READING = ("floating_base", "base_height", "package_dir", "ground")
+
 
 class UsageError(Exception):
     """Error for arguments that don't fit together; the message says which ones and what to do."""
+
+
+def refuse_unused(given: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Raise UsageError for options that were given but have no effect.
+
+    Args:
+        given: arguments of a command.
+        names: its options, as attributes of the arguments.
+        reason: why they have none, and what to do.
+    """
+    unused = [f"--{name.replace('_', '-')}" for name in names if name in given.stated]
+    if unused:
+        raise UsageError(f"{', '.join(unused)}: {reason}")
 
 
 def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:

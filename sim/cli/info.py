@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.cli.files import add_file, add_json, is_urdf, read_builder, say
+from sim.cli.files import add_file, add_json, is_urdf, read_builder, refuse_unused, say
 from sim.model.builder import WorldBuilder
 from sim.model.checks import counted
 from sim.model.joint_types import JOINT_TYPES
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
+    refuse_unused(given, ["base_height"], "poses aren't printed; remove it")
     builder, notes = read_builder(given)
     model = builder.finalize("float64")
     if given.json:

@@ -81,6 +81,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.line_of(message)}\n")
 
 
+def stated(parser: argparse.ArgumentParser, words: Sequence[str]) -> frozenset[str]:
+    """Return the names of a command's arguments that are given, be it with their defaults."""
+    without = argparse.Namespace(**dict.fromkeys(action.dest for action in parser._actions))
+    parser.parse_known_args(words, without)
+    return frozenset(name for name, value in vars(without).items() if value is not None)
+
+
 def make_parser(chosen: Container[str] = COMMANDS) -> Parser:
     """Return the parser, with the arguments of the chosen commands; the modules of others aren't imported."""
     parser = Parser(
@@ -110,6 +117,7 @@ def _run(words: list[str]) -> int:
         given = make_parser(words[:1]).parse_args(words)
     except SystemExit as end:  # argparse has printed an error or the help
         return int(end.code or 0)
+    given.stated = stated(given.parser, words[1:])
     if not given.verbose:
         wp.config.log_level = wp.LOG_WARNING  # keep Warp's messages about its modules out of the results
     try:

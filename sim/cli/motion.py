@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from sim.cli.files import UsageError, say
+from sim.cli.files import UsageError, refuse_unused, say
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import counted
 from sim.model.model import Keyframe, Model, Part
@@ -21,6 +21,8 @@ from sim.simulation.state import State
 
 DEFAULT_STEP = 1.0 / 240.0
 LAWS = {None: ModelContact, "hard": HardContact, "mujoco": MujocoContact}
+# Options of :func:`add_motion` that only a simulation uses
+SIMULATION = ("dt", "law", "noise", "seed", "threads_per_world")
 STEPS_AT_ONCE = 120
 MOST_OVERLAPS = 10  # maximum number named individually
 
@@ -112,6 +114,14 @@ def check_worlds(given: argparse.Namespace) -> None:
         raise UsageError(f"--noise {given.noise} must be finite and not negative")
     if given.seed < 0:
         raise UsageError(f"--seed {given.seed} must not be negative")
+    if given.device.startswith("cpu"):
+        refuse_unused(given, ["threads_per_world"], "a CPU has one thread per world; remove it or choose a GPU")
+
+
+def check_seed(given: argparse.Namespace) -> None:
+    """Raise UsageError for a seed without noise."""
+    if given.noise == 0.0:
+        refuse_unused(given, ["seed"], "there is no noise; add --noise")
 
 
 def _check_memory(model: Model, worlds: int, steps: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from sim.arrays.device_model import DeviceModel
-from sim.cli.files import UsageError, reader_options, say
+from sim.cli.files import UsageError, reader_options, refuse_unused, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.checks import counted
 from sim.model.model import Model
@@ -32,6 +32,9 @@ from sim.simulation.engine.memory import host_memory, require_memory
 PICTURES = (".png", ".gif", ".mp4")
 FILM_FPS = 25.0
 MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # frames per second; few players show more
+
+
+VIEW = ("width", "height", "camera", "azimuth", "elevation", "occlusion")
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +71,11 @@ def given_angles(given: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in ("azimuth", "elevation") if (value := getattr(given, name)) is not None}
 
 
-def check_frame_rate(fps: float | None, suffix: str) -> None:
-    """Raise UsageError for more frames per second than a .gif can have."""
+def check_frame_rate(given: argparse.Namespace, suffix: str) -> None:
+    """Raise UsageError for a frame rate of a single picture, and for one that a .gif can't have."""
+    fps = given.fps
+    if suffix == ".png":
+        refuse_unused(given, ["fps"], f"{given.out.name} is a single picture; remove it")
     if suffix == ".gif" and fps is not None and fps > MOST_FRAMES[suffix]:
         raise UsageError(f"--fps {fps:g} exceeds the maximum of {MOST_FRAMES[suffix]:g} for a .gif")
 

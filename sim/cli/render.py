@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from sim.cli.convert import USD
-from sim.cli.files import UsageError, add_file, check_output, read_file, say
-from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, start, time_step
+from sim.cli.files import UsageError, add_file, check_output, read_file, refuse_unused, say
+from sim.cli.motion import SIMULATION, add_motion, check_seed, check_worlds, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import (
     FILM_FPS,
     MOST_FRAMES,
@@ -61,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
     check_worlds(given)
     check_view(given)
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
-    check_frame_rate(given.fps, suffix)
+    check_frame_rate(given, suffix)
     if given.file.suffix.lower() in USD and not simulated:
         _play(given, suffix)
     else:
@@ -72,11 +72,10 @@ def run(given: argparse.Namespace) -> int:
 
 def _play(given: argparse.Namespace, suffix: str) -> None:
     """Draw the motion that the file stores."""
-    if (given.dt, given.noise) != (None, 0.0):
-        raise UsageError(
-            f"--dt and --noise apply to a simulation, but {given.file} plays its stored motion; add --seconds to "
-            f"simulate"
-        )
+    stored = f"{given.file} plays its stored motion; add --seconds to simulate it"
+    refuse_unused(given, (*SIMULATION, "worlds"), stored)
+    if suffix == ".png":
+        refuse_unused(given, ["end"], f"{given.out.name} shows the time --start; remove it")
     motion, notes = open_motion(given, given.camera)
     say(notes)
     if suffix == ".png":
@@ -100,9 +99,11 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
     say(notes)
     check_camera(given, model)
     if suffix == ".png" and (given.steps, given.seconds) == (None, None):
+        refuse_unused(given, SIMULATION, f"{given.out.name} shows the initial state; add --steps or --seconds")
         q = np.tile(start(model, given.keyframe)[0], (1, given.worlds, 1))
         write_png(given.out, next(draw(given, model, q)))
         return
+    check_seed(given)
     dt = time_step(model, given)
     fps = frames_per_second(given.fps, FILM_FPS, dt)
     q, _ = simulate(model, given, dt, number_of_steps(given, dt))

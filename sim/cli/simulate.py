@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from sim.cli.convert import USD
-from sim.cli.files import UsageError, add_file, add_json, check_output, read_file, say
-from sim.cli.motion import add_motion, check_worlds, number_of_steps, progress, simulate, start, time_step
+from sim.cli.files import READING, UsageError, add_file, add_json, check_output, read_file, refuse_unused, say
+from sim.cli.motion import add_motion, check_seed, check_worlds, number_of_steps, progress, simulate, start, time_step
 from sim.cli.pictures import (
     FILM_FPS,
     PICTURES,
+    VIEW,
     add_view,
     check_camera,
     check_frame_rate,
@@ -85,7 +86,7 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("give either FILE or --policy")
     check_worlds(given)
     check_view(given)
-    check_frame_rate(given.fps, suffix)
+    check_frame_rate(given, suffix)
     if suffix not in PICTURES:
         _check_use_of_view(given, suffix)
     began = time.perf_counter()
@@ -103,14 +104,11 @@ def run(given: argparse.Namespace) -> int:
 
 def _check_use_of_view(given: argparse.Namespace, suffix: str) -> None:
     """Raise UsageError for options of pictures where none are drawn."""
-    wanted = {
-        "--camera": given.camera is not None and suffix != ".npz", "--azimuth": given.azimuth is not None,
-        "--elevation": given.elevation is not None, "--occlusion": given.occlusion is not None and given.camera is None,
-    }  # fmt: skip
-    wrong = [option for option, stated in wanted.items() if stated]
-    if wrong:
-        kinds = f"{', '.join(PICTURES)}, or an .npz with --camera"
-        raise UsageError(f"{', '.join(wrong)}: {given.out.name} would have no such pictures; write {kinds}")
+    if suffix == ".npz" and given.camera is not None:
+        return
+    kinds = f"{', '.join(PICTURES)}, or an .npz with --camera"
+    unused = (*VIEW, "fps") if suffix == ".npz" else VIEW
+    refuse_unused(given, unused, f"{given.out.name} would have no pictures; write {kinds}")
 
 
 def _write_states(given: argparse.Namespace, motion: Motion) -> None:
@@ -141,6 +139,7 @@ def _frame_rate(given: argparse.Namespace, model: Model, suffix: str, dt: float)
 
 def _of_file(given: argparse.Namespace, suffix: str) -> Motion:
     """Return the motion of the file's model."""
+    check_seed(given)
     model, notes = read_file(given, "float32", pictures=suffix != ".npz" or given.camera is not None)
     say(notes)
     dt = time_step(model, given)
@@ -158,14 +157,7 @@ def _of_policy(given: argparse.Namespace, suffix: str) -> Motion:
     from sim.learn import load_policy, load_task
     from sim.learn.learner import group
 
-    of_files = {
-        "--dt": given.dt is not None, "--law": given.law is not None, "--keyframe": given.keyframe is not None,
-        "--noise": given.noise != 0.0, "--ground": given.ground is not None, "--floating-base": given.floating_base,
-        "--base-height": given.base_height is not None, "--package-dir": bool(given.package_dir),
-    }  # fmt: skip
-    wrong = [option for option, stated in of_files.items() if stated]
-    if wrong:
-        raise UsageError(f"{', '.join(wrong)} can't be combined with --policy, whose task has its own model")
+    refuse_unused(given, (*READING, "dt", "law", "keyframe", "noise"), "the task of --policy has its own; remove them")
     policy, name, options = load_policy(given.policy)
     task = load_task(name, **options)
     if given.threads_per_world > 1:

@@ -72,6 +72,8 @@ def run(given: argparse.Namespace) -> int:
             check_export(file)
     chosen, options = _values("--set", given.set), _values("--option", given.option)
     if given.envs is not None:
+        if "envs" in chosen:
+            raise UsageError("--envs and --set envs are the same; remove either")
         chosen["envs"] = given.envs
     training = train(
         given.task, given.algorithm, iterations=given.iterations, minutes=given.minutes, goal=given.goal,
@@ -102,6 +104,8 @@ def _values(option: str, pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not (name.isidentifier() and equals):
             raise UsageError(f"{option} {pair}: give NAME=VALUE")
+        if name in found:
+            raise UsageError(f"{option} {pair}: {name} is given twice; remove either")
         try:
             found[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

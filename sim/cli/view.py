@@ -17,8 +17,18 @@ import numpy as np
 import warp as wp
 
 from sim.cli.convert import USD
-from sim.cli.files import UsageError, add_file, read_file, say
-from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, simulator_of, time_step
+from sim.cli.files import UsageError, add_file, read_file, refuse_unused, say
+from sim.cli.motion import (
+    SIMULATION,
+    add_motion,
+    begin,
+    check_finite,
+    check_seed,
+    check_worlds,
+    number_of_steps,
+    simulator_of,
+    time_step,
+)
 from sim.cli.pictures import frame_rate, frame_times, open_motion
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
@@ -54,19 +64,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     simulated = (given.steps, given.seconds) != (None, None)
-    if given.trajectory is not None and (simulated or given.worlds != 1 or given.keyframe is not None):
-        raise UsageError(
-            "--trajectory contains its worlds and states; remove --steps, --seconds, --worlds and --keyframe"
-        )
+    check_worlds(given)
+    if given.trajectory is not None:
+        own = ("steps", "seconds", "worlds", "keyframe", "noise", "seed")
+        refuse_unused(given, own, "--trajectory contains its worlds and states; remove either")
     if given.target is not None and not simulated:
         raise UsageError("--target requires a simulated motion; add --seconds")
     if given.stored:
-        return _show_stored(given, simulated)
+        return _show_stored(given)
+    check_seed(given)
     model, notes = read_file(given, "float32")
     say(notes)
     markers = () if given.target is None else (Marker("target", _target(model, given)[1]),)
     states = None if given.trajectory is None else read_states(given.trajectory, model)
     if states is not None:
+        _check_use(given, states)
         given.worlds = states["q"].shape[1]
     with Viewer(model, given.worlds, host=given.host, port=given.port, markers=markers) as viewer:
         if states is not None:
@@ -79,14 +91,19 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
+def _check_use(given: argparse.Namespace, states: dict[str, np.ndarray]) -> None:
+    """Raise UsageError for options that don't matter with the states of a file."""
+    if "dt" in states:
+        refuse_unused(given, ["dt"], f"{given.trajectory} has its own; remove it")
+    if not {"qd", "control"} <= states.keys():
+        unused = ("law", "device", "threads_per_world")
+        refuse_unused(given, unused, f"{given.trajectory} has no velocities and inputs to simulate from; remove them")
+
+
+def _show_stored(given: argparse.Namespace) -> int:
     """Show the stored motion of a USD file; every moving piece is a free body."""
-    others = (given.trajectory, given.keyframe, given.dt)
-    if simulated or given.worlds != 1 or given.noise or any(value is not None for value in others):
-        raise UsageError(
-            "--stored shows the file's motion; remove --steps, --seconds, --dt, --worlds, --noise, --keyframe and "
-            "--trajectory"
-        )
+    others = ("trajectory", "steps", "seconds", "worlds", "keyframe", "device", *SIMULATION)
+    refuse_unused(given, others, "--stored shows the file's motion; remove either")
     if given.file.suffix.lower() not in USD:
         raise UsageError(f"--stored requires a USD file, but {given.file} isn't one; remove --stored")
     motion, notes = open_motion(given)

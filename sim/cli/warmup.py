@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.arrays.device_model import find_device
 from sim.arrays.kernels import load_modules
-from sim.cli.files import UsageError, add_file, read_file, say
+from sim.cli.files import READING, UsageError, add_file, read_file, refuse_unused, say
 from sim.simulation.simulator import Simulator
 from warp_kernels.registry import all_modules
 from warp_kernels.types import DTYPES, LANES
@@ -28,10 +28,12 @@ def run(given: argparse.Namespace) -> int:
     """Run the command."""
     began = time.perf_counter()
     if given.file is not None:
+        refuse_unused(given, ["base_height"], "kernels don't depend on it; remove it")
         _run_once(given)
     elif given.gradients:
         raise UsageError("--gradients requires FILE; without a file all kernels are compiled")
     else:
+        refuse_unused(given, READING, "there is no FILE, and all kernels are compiled; remove them")
         device = find_device(given.device)
         lanes = (1, LANES) if device.is_cpu else (1,)
         modules = all_modules(DTYPES[given.dtype], lanes, looping=device.is_cpu)

@@ -31,11 +31,10 @@ from sim.usd.lights import add_lights
 from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instancers, link_paths
 from sim.usd.parts import keep_parts
+from sim.usd.physics.constraints import add_constraints, add_couplings
 from sim.usd.physics.drives import keep_further_actuators
 from sim.usd.physics.physics import (
     add_articulations,
-    add_constraints,
-    add_couplings,
     add_joints,
     add_mass,
     exclude_collisions,
@@ -186,7 +185,7 @@ def _add_links(
     joints = add_joints(stage, model, paths, series)
     keep_parts(stage, model, paths, joints)
     add_constraints(stage, model, paths)
-    add_couplings(stage, model, joints)
+    add_couplings(stage, model, joints, series)
     exclude_collisions(stage, model, paths, series)
     keep_tendons(stage.GetDefaultPrim(), model)
     keep_further_actuators(stage.GetDefaultPrim(), model)

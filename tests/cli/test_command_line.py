@@ -237,8 +237,8 @@ def test_simulate_through_a_camera(tmp_path):
     path = tmp_path / "seen.xml"
     path.write_text(SEEN)
     options = ["--keyframe", "fast", "--seconds", "0.4", "--camera", "on cart", "--width", "64", "--height", "48"]
-    for name in ("a.npz", "a.gif", "a.png"):
-        assert main(["simulate", str(path), *options, "--fps", "5", "--out", str(tmp_path / name)]) == 0
+    for name, rate in (("a.npz", ["--fps", "5"]), ("a.gif", ["--fps", "5"]), ("a.png", [])):
+        assert main(["simulate", str(path), *options, *rate, "--out", str(tmp_path / name)]) == 0
     found = np.load(tmp_path / "a.npz")
     assert found["pictures"].shape == (3, 48, 64, 3)
     np.testing.assert_allclose(found["picture_times"], [0.0, 0.2, 0.4])
@@ -345,7 +345,7 @@ def test_warmup_without_a_file(monkeypatch):
         (["simulate", "HOPPER", "--steps", "1", "--fps", "0", "--out", "x.usda"], 2, "--fps 0.0 must be positive"),
         (["simulate", "HOPPER", "--steps", "1", "--keyframe", "low", "--out", "x.npz"], 2, "no keyframe 'low'"),
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
-        (["simulate", "HOPPER", "--steps", "1", "--threads-per-world", "7", "--out", "x.npz"], 1, "per_world is 7"),
+        (["simulate", "HOPPER", "--steps", "1", "--threads-per-world", "8", "--out", "x.npz"], 2, "a CPU has one"),
         (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
         (["simulate", "HOPPER", "--steps", "1", "--camera", "top", "--out", "x.gif"], 2, "the model has none"),
         (["simulate", "HOPPER", "--steps", "1", "--camera", "top", "--out", "x.usda"], 2, "--camera: x.usda would"),
@@ -363,7 +363,7 @@ def test_warmup_without_a_file(monkeypatch):
         (["view", "HOPPER", "--target", "rod", "0", "0", "1"], 2, "--target requires"),
         (["view", "HOPPER", "--steps", "1", "--target", "rod", "0", "x", "1"], 2, "--target rod 0 x 1: "),
         (["view", "HOPPER", "--steps", "1", "--target", "rid", "0", "0", "1"], 1, "no frame named 'rid'"),
-        (["view", "HOPPER", "--worlds", "0"], 1, "num_worlds is 0"),
+        (["view", "HOPPER", "--worlds", "0"], 2, "--worlds 0 must be at least 1"),
         (["view", "HOPPER", "--port", "65536"], 1, "port is 65536; it must be an integer from 0 to 65535"),
         (["warmup", "--gradients"], 2, "--gradients requires FILE"),
     ],

@@ -50,8 +50,8 @@ def poses_by_newton(model, peer, qd, dt, touching=False):
     return state.body_q.numpy()[[names.index(name) for name in model.link_names if name in names]].astype(float)
 
 
-def poses_here(model, q, qd, dt):
-    simulator, velocity = sim.Simulator(model, dt=dt, device="cpu"), np.zeros((1, model.nv))
+def poses_here(model, q, qd, dt, **options):
+    simulator, velocity = sim.Simulator(model, dt=dt, device="cpu", **options), np.zeros((1, model.nv))
     for joint, value in qd.items():
         velocity[0, model.qd_slice(joint)] = value
     state = simulator.rollout(simulator.state(q[None], velocity), steps=round(DURATION / dt)).final_state

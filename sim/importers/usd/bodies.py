@@ -38,7 +38,7 @@ from sim.model.shapes.inertia import principal_moments
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.model.tendons.muscles import MUSCLE_PARAMETERS, Muscle
-from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_switch, kept_text, kept_texts
+from sim.usd.annotations import agreed, kept, kept_rows, kept_text, kept_texts
 from sim.usd.cameras import camera_of, is_of_model
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.physics.drives import Actuator, kept_further_actuators
@@ -308,8 +308,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
             reader.add(
                 path, reader.builder.add_joint_coupling, names[path], other,
                 ratio=found.ratio, offset=found.offset,
-                softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
-                active=kept_switch(reader.scene.prim(path), "coupling_active"),
+                softness=found.softness, active=found.active,
                 break_force=np.inf if load is None else float(load[0]),
             )  # fmt: skip
 

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import pairwise, product
 
 import numpy as np
-from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, Vt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import USDWarning
@@ -14,6 +14,7 @@ from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.shapes.inertia import principal_moments
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.geometries import child_name
 from sim.usd.physics.drives import actuators_of, keep_actuator, stated_drive
@@ -22,6 +23,9 @@ from warp_kernels import types as codes
 
 # Mass of a massless link [kg]: 0 would mean "compute it from the colliders", by default with 1000 kg/m^3.
 NO_MASS = 1e-12
+# Slack of the triangle inequality of principal moments that are written, as a fraction of the largest one: less than
+# the tolerance for stored inertias, more than a rotation in single precision changes.
+LEAST_SLACK = 1e-6
 X_AXIS = np.array([1.0, 0.0, 0.0])
 
 
@@ -37,11 +41,27 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     mass = float(model.parameters["mass"][link])
     api = UsdPhysics.MassAPI.Apply(prim)
     api.CreateMassAttr(max(mass, NO_MASS))
-    api.CreateCenterOfMassAttr(_vector(model.parameters["com"][link]))
+    api.CreateCenterOfMassAttr(vector_of(model.parameters["com"][link]))
     moments, axes = principal_moments(model.parameters["inertia"][link])
     if moments[0] > 0.0:
-        api.CreateDiagonalInertiaAttr(_vector(moments))
-        api.CreatePrincipalAxesAttr(_quaternion(axes))
+        api.CreateDiagonalInertiaAttr(vector_of(_clear_of_rounding(moments)))
+        api.CreatePrincipalAxesAttr(quaternion_of(axes))
+
+
+def _clear_of_rounding(moments: np.ndarray) -> np.ndarray:
+    """Return principal moments that still satisfy the triangle inequality if rounded to single precision, as others do.
+
+    Moments of plates satisfy it with equality: other programs, which turn them in single precision, would refuse the
+    body. Moments that violate it by more than rounding are returned as they are.
+    """
+    largest = int(np.argmax(moments))
+    slack = moments.sum() - 2.0 * moments[largest]
+    missing = LEAST_SLACK * moments[largest] - slack
+    if not 0.0 < missing < 2.0 * LEAST_SLACK * moments[largest]:
+        return moments
+    changed = moments + missing / 3.0
+    changed[largest] = moments[largest] - missing / 3.0
+    return changed
 
 
 def add_articulations(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Series) -> None:
@@ -87,23 +107,6 @@ def is_kinematic(model: Model, link: int) -> bool:
     return model.link_names[link] in model.kinematic_links or bool(model.prescribed[model.dofs_of(link)].any())
 
 
-def add_couplings(stage: Usd.Stage, model: Model, joints: list[Sdf.Path]) -> None:
-    """Add coupled joints, which UsdPhysics lacks, as annotations of the dependent joints."""
-    joint_of = {name: stage.GetPrimAtPath(path) for name, path in zip(model.joint_names, joints, strict=True)}
-    equalities = model.equalities
-    for row, name in enumerate(equalities.coupling_names):
-        followed = int(model.dof_link[equalities.coupling_other[row]])
-        keep_text(joint_of[name], "follows", model.joint_names[followed])
-        keep(joint_of[name], "coupling_ratio", model.parameters["coupling_ratio"][row])
-        keep(joint_of[name], "coupling_offset", model.parameters["coupling_offset"][row])
-        keep(joint_of[name], "coupling_q0", equalities.coupling_q0[row])
-        keep_softness(joint_of[name], "coupling_softness", equalities.coupling_softness[row])
-        if model.switches:
-            keep(joint_of[name], "coupling_active", model.parameters["coupling_active"][row])
-        if model.breaks and np.isfinite(model.parameters["coupling_break_force"][row]):
-            keep(joint_of[name], "coupling_break_force", model.parameters["coupling_break_force"][row])
-
-
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path], series: Series) -> None:
     """Exclude links and colliders from collision as filtered pairs.
 
@@ -136,37 +139,6 @@ def _filter_pair(prim: Usd.Prim, other: Sdf.Path) -> None:
     UsdPhysics.FilteredPairsAPI.Apply(prim).CreateFilteredPairsRel().AddTarget(other)
 
 
-def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Add point and weld constraints as joints outside the articulations."""
-    taken: set[str] = set()
-    equalities = model.equalities
-    for row, name in enumerate(equalities.anchor_names):
-        path = UsdGeom.Scope.Define(stage, "/World/Constraints").GetPath().AppendChild(child_name(name, taken))
-        schema = UsdPhysics.FixedJoint if equalities.anchor_welded[row] else UsdPhysics.SphericalJoint
-        joint = schema.Define(stage, path)
-        joint.CreateExcludeFromArticulationAttr(True)
-        joint.CreateCollisionEnabledAttr(True)
-        keep_text(joint.GetPrim(), "name", name)
-        keep_softness(joint.GetPrim(), "softness", equalities.anchor_softness[row])
-        if model.switches:
-            keep(joint.GetPrim(), "anchor_active", model.parameters["anchor_active"][row])
-        for name, create in (("force", joint.CreateBreakForceAttr), ("torque", joint.CreateBreakTorqueAttr)):
-            load = float(model.parameters[f"anchor_break_{name}"][row]) if model.breaks else np.inf
-            if np.isfinite(load):
-                create(load)
-                keep(joint.GetPrim(), f"anchor_break_{name}", load)
-        if equalities.anchor_torque_scale[row] != 1.0:
-            keep(joint.GetPrim(), "torque_scale", equalities.anchor_torque_scale[row])
-        for number, side in enumerate("ab"):
-            link = int(getattr(equalities, f"anchor_link_{side}")[row])
-            anchor = model.parameters[f"anchor_{side}"][row]
-            if link >= 0:
-                getattr(joint, f"CreateBody{number}Rel")().SetTargets([paths[link]])
-            getattr(joint, f"CreateLocalPos{number}Attr")(_vector(anchor[:3]))
-            getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(Rotation.from_quat(anchor[3:])))
-            keep(joint.GetPrim(), f"anchor_{side}", anchor)
-
-
 def _add_joint(
     stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path], series: Series
 ) -> None:
@@ -191,8 +163,8 @@ def _add_joint(
         turn = Rotation.from_rotvec(0.5 * np.pi * X_AXIS)
     for number, frame in enumerate(frames):
         rotation = turn if is_identity(frame) else Rotation.from_quat(frame[3:]) * turn
-        getattr(joint, f"CreateLocalPos{number}Attr")(_vector(frame[:3]))
-        getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(rotation))
+        getattr(joint, f"CreateLocalPos{number}Attr")(vector_of(frame[:3]))
+        getattr(joint, f"CreateLocalRot{number}Attr")(quaternion_of(rotation))
     if has_axis:
         joint.CreateAxisAttr(UsdGeom.Tokens.x)
     if scalar:
@@ -255,6 +227,8 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
             keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
         if model.joint_type[link] != codes.FREE:
             _state_for_newton(prim, model, link, dof)
+        if JOINT_TYPES[int(model.joint_type[link])].scalar:
+            _state_limits(prim, model, link, dof)
 
 
 def _keep_pose_spring(prim: Usd.Prim, model: Model, link: int) -> None:
@@ -287,6 +261,32 @@ def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None
         prim.CreateAttribute(f"newton:{name}", Sdf.ValueTypeNames.Float, False).Set(value)
 
 
+def _state_limits(prim: Usd.Prim, model: Model, link: int, dof: int) -> None:
+    """Write springs of limits in Newton's schema, and under MuJoCo's law softness and margin in MuJoCo's schema."""
+    unit = np.radians(1.0) if JOINT_TYPES[int(model.joint_type[link])].angular else 1.0
+    stiffness, damping, margin = (
+        float(model.parameters[f"limit_{name}"][dof]) for name in ("stiffness", "damping", "margin")
+    )
+    if np.isfinite(stiffness):
+        prim.AddAppliedSchema("NewtonJointAPI")
+        for name, value in (("Stiffness", stiffness), ("Damping", damping)):
+            prim.CreateAttribute(f"newton:limit{name}", Sdf.ValueTypeNames.Float, False).Set(value * unit)
+    limit, friction = model.limit_softness[dof], model.friction_softness[dof]
+    if model.mujoco is None and (limit, friction, margin) == (DEFAULT_SOFTNESS, DEFAULT_SOFTNESS, 0.0):
+        return
+    prim.AddAppliedSchema("MjcJointAPI")
+    prim.CreateAttribute("mjc:margin", Sdf.ValueTypeNames.Double, False).Set(margin)
+    for name, softness in (("limit", limit), ("friction", friction)):
+        state_softness(prim, softness, name)
+
+
+def state_softness(prim: Usd.Prim, softness: Softness, suffix: str = "") -> None:
+    """Write the softness of a constraint in MuJoCo's schema; Newton takes another than MuJoCo's for a missing one."""
+    for name, value in (("solref", softness.solref), ("solimp", softness.solimp)):
+        numbers = Vt.DoubleArray(list(value))
+        prim.CreateAttribute(f"mjc:{name}{suffix}", Sdf.ValueTypeNames.DoubleArray, False).Set(numbers)
+
+
 def state_coordinates(stage: Usd.Stage, model: Model, joints: list[Sdf.Path], poses: np.ndarray) -> None:
     """Write the coordinates of hinges and slides at link poses [num_links, 7], as PhysX joint states.
 
@@ -315,10 +315,12 @@ def _within(model: Model, link: int, angle: float) -> float:
     return next((turn for turn in turns if lower <= turn <= upper), angle)
 
 
-def _vector(values: np.ndarray) -> Gf.Vec3f:
+def vector_of(values: np.ndarray) -> Gf.Vec3f:
+    """Return numbers [3] as USD's vector."""
     return Gf.Vec3f(*map(float, values))
 
 
-def _quaternion(rotation: Rotation) -> Gf.Quatf:
+def quaternion_of(rotation: Rotation) -> Gf.Quatf:
+    """Return a rotation as USD's quaternion."""
     x, y, z, w = (float(value) for value in rotation.as_quat())
     return Gf.Quatf(w, x, y, z)

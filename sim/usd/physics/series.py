@@ -30,6 +30,10 @@ class Series:
         """Return whether a link has no body of its own."""
         return bool(self.body[link] != link)
 
+    def is_shared(self, link: int) -> bool:
+        """Return whether the joint of a link is one of several between two bodies."""
+        return bool((self.body == self.body[link]).sum() > 1)
+
     def roots(self) -> set[int]:
         """Return the root links of trees with a series."""
         inner = np.flatnonzero(self.body != np.arange(len(self.body)))

@@ -9,8 +9,9 @@ from scipy.spatial.transform import Rotation
 from sim.importers.usd.joints.forest import Forest
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.schemas.mujoco_contacts import constraint_softness
 from sim.model.poses import compose, inverse
-from sim.usd.annotations import kept, kept_softness, kept_switch, kept_text
+from sim.usd.annotations import agreed, kept, kept_switch, kept_text
 
 # Tolerance between the poses of a file's bodies and those its joints allow [m, rad]
 MISFIT = 1e-3
@@ -77,15 +78,17 @@ def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
     reader.add(
         joint.path, reader.builder.add_weld_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
-        softness=kept_softness(reader.scene.prim(joint.path), "softness"), torque_scale=_torque_scale(reader, joint),
+        softness=constraint_softness(reader.scene, reader.scene.prim(joint.path), "softness"),
+        torque_scale=_torque_scale(reader, joint),
         active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
         break_force=joint.break_force, break_torque=joint.break_torque,
     )  # fmt: skip
 
 
 def _torque_scale(reader: Reader, joint: Joint) -> float:
-    found = kept(reader.scene.prim(joint.path), "torque_scale", 1)
-    return 1.0 if found is None else float(found[0])
+    prim = reader.scene.prim(joint.path)
+    stated = reader.scene.number(prim, "mjc:torqueScale")
+    return float(agreed(prim, "torque_scale", 1.0 if stated is None else stated * reader.scene.length))
 
 
 def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np.ndarray) -> None:
@@ -95,7 +98,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
     reader.add(
         joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=positions[0], position_b=positions[1],
-        softness=kept_softness(reader.scene.prim(joint.path), "softness"),
+        softness=constraint_softness(reader.scene, reader.scene.prim(joint.path), "softness"),
         active=kept_switch(reader.scene.prim(joint.path), "anchor_active"), break_force=joint.break_force,
     )  # fmt: skip
 

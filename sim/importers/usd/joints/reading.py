@@ -9,7 +9,7 @@ import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
-from sim.usd.annotations import agreed
+from sim.usd.annotations import agreed, kept_switch
 from sim.usd.physics.drives import Drive
 
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
@@ -89,7 +89,7 @@ EQUALITIES = {"MjcEqualityConnectAPI": "spherical", "MjcEqualityWeldAPI": "fixed
 
 
 def read_joints(scene: Scene) -> list[Joint]:
-    """Return all enabled joints that constrain a body.
+    """Return all joints that constrain a body and are enabled, or a stored constraint that is off at first.
 
     Raises:
         ImportFileError: naming the joint: a kind that is not supported, a body that doesn't exist.
@@ -99,8 +99,12 @@ def read_joints(scene: Scene) -> list[Joint]:
         if found.jointEnabled:
             what = "a distance joint" if found.type == Kind.DistanceJoint else "a custom joint"
             raise scene.error(found.primPath, f"is {what}, which is not supported; set its jointEnabled to false")
-    joints = [_joint(scene, found) for found in scene.of(*kinds) if found.jointEnabled]
+    joints = [_joint(scene, found) for found in scene.of(*kinds) if found.jointEnabled or _is_switch(scene, found)]
     return [joint for joint in joints if joint is not None]
+
+
+def _is_switch(scene: Scene, found: Any) -> bool:
+    return kept_switch(scene.prim(found.primPath), "anchor_active") is False
 
 
 def _joint(scene: Scene, found: Any) -> Joint | None:

@@ -9,8 +9,10 @@ import numpy as np
 from pxr import Sdf, Usd
 
 from sim.importers.usd.joints.reading import Joint
+from sim.importers.usd.schemas.mujoco_contacts import constraint_softness, softness_of
 from sim.importers.usd.stage import Scene
-from sim.usd.annotations import kept, kept_text
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
+from sim.usd.annotations import kept, kept_switch, kept_text
 
 HIGHER = ("mjc:coef2", "mjc:coef3", "mjc:coef4")
 PHYSX = "PhysxMimicJointAPI:"
@@ -18,11 +20,16 @@ PHYSX = "PhysxMimicJointAPI:"
 
 @dataclass(frozen=True)
 class Coupling:
-    """q = ratio q_leader + offset, in SI units and rad; the leader is a joint's path, or a stored name."""
+    """q = ratio q_leader + offset, in SI units and rad; the leader is a joint's path, or a stored name.
+
+    ``active`` is False for a coupling that is off at first, None if nothing is stored.
+    """
 
     leader: Sdf.Path | str
     ratio: float
     offset: float
+    softness: Softness = DEFAULT_SOFTNESS
+    active: bool | None = None
 
 
 def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> Coupling | None:
@@ -34,12 +41,14 @@ def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> 
         carriers: all parent joints of bodies, by path.
     """
     prim = scene.prim(joint.path)
-    written = _written(prim)
-    if written is not None:
-        return written
+    written = _written(scene, prim)
     schemas = [str(name) for name in prim.GetPrimTypeInfo().GetAppliedAPISchemas()]
     if "NewtonMimicAPI" in schemas or "MjcEqualityJointAPI" in schemas:
         found = _newton(scene, prim, joint)
+        if written is not None and _agree(scene, written, found):
+            return written
+    elif written is not None:  # by versions that wrote annotations alone, or a joint in series
+        return written
     else:
         axis = next((name.removeprefix(PHYSX) for name in schemas if name.startswith(PHYSX)), None)
         found = None if axis is None else _physx(scene, prim, joint, axis)
@@ -55,13 +64,24 @@ def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> 
     return found
 
 
-def _written(prim: Usd.Prim) -> Coupling | None:
+def _written(scene: Scene, prim: Usd.Prim) -> Coupling | None:
     """Return a coupling written by Backswing."""
     followed = kept_text(prim, "follows")
     ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
     if followed is None or ratio is None or offset is None:
         return None
-    return Coupling(followed, float(ratio[0]), float(offset[0]))
+    softness = constraint_softness(scene, prim, "coupling_softness")
+    return Coupling(followed, float(ratio[0]), float(offset[0]), softness, kept_switch(prim, "coupling_active"))
+
+
+def _agree(scene: Scene, written: Coupling, stated: Coupling | None) -> bool:
+    """Return whether a coupling is that of the standard attributes next to it, which nobody has edited."""
+    if stated is None:
+        return written.active is False
+    leader = scene.prim(Sdf.Path(stated.leader))
+    name = kept_text(leader, "joint_name") if leader else None
+    one, other = (np.array([each.ratio, each.offset]) for each in (written, stated))
+    return written.active is not False and name == written.leader and np.allclose(one, other, rtol=2e-6, atol=1e-12)
 
 
 def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
@@ -81,7 +101,8 @@ def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
     unit, own_unit = _position(scene, joint), scene.length if joint.type == "prismatic" else 1.0
     constant = offset * unit if offset is not None else (own_offset or 0.0) * own_unit
     slope = ratio if ratio is not None else own_ratio
-    return Coupling(leaders[0], 1.0 if slope is None else slope, constant)
+    softness = softness_of(scene, prim, "mjc:solref", "mjc:solimp")
+    return Coupling(leaders[0], 1.0 if slope is None else slope, constant, softness)
 
 
 def _physx(scene: Scene, prim: Usd.Prim, joint: Joint, axis: str) -> Coupling | None:

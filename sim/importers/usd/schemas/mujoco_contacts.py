@@ -11,6 +11,7 @@ from pxr import Sdf, Usd, UsdShade
 from sim.importers.usd.stage import Scene
 from sim.model.builder import WorldBuilder
 from sim.model.softness import SOLIMP, SOLREF, Softness, corrected_softness
+from sim.usd.annotations import kept_softness
 
 # Minimum ``condim`` of contacts with sliding, torsional and rolling friction, and MuJoCo's minimum friction of each.
 LEAST_DIMENSION = np.array([3, 4, 6])
@@ -23,6 +24,18 @@ DIMENSION, TORSIONAL, ROLLING = 3, 0.005, 0.0001
 def softness_of(scene: Scene, prim: Usd.Prim, solref: str, solimp: str) -> Softness:
     """Return the softness that a prim states under two names; MuJoCo's default without them."""
     return corrected_softness(scene.numbers(prim, solref, SOLREF), scene.numbers(prim, solimp, SOLIMP))
+
+
+def constraint_softness(scene: Scene, prim: Usd.Prim, stored: str) -> Softness:
+    """Return the softness of a joint's constraint: that of MuJoCo's schema, or the one stored under a name.
+
+    Raises:
+        ModelError: for invalid stored numbers.
+    """
+    schemas = ("MjcEqualityJointAPI", "MjcEqualityConnectAPI", "MjcEqualityWeldAPI")
+    if any(scene.has_schema(prim, name) for name in schemas):
+        return softness_of(scene, prim, "mjc:solref", "mjc:solimp")
+    return kept_softness(prim, stored)
 
 
 def surface_of(scene: Scene, prim: Usd.Prim, friction: float) -> dict[str, object]:
