@@ -460,10 +460,25 @@ class Viewer:
         )
 
     def _aim_narrow(self, client: Any) -> None:
-        """Move the camera of a new page that is narrower than high, for which the initial one is too near."""
+        """Move the camera of a new page that is narrower than high, for which the initial one is too near.
+
+        A busy browser applies the initial camera only after that, and so does "Reset View": then it is moved again.
+        """
+        self._move_back(client)
+
+        def check(_: Any) -> None:
+            initial = self._server.initial_camera
+            gap = np.linalg.norm(np.asarray(client.camera.position) - initial.position)
+            if gap < 1e-3 * np.linalg.norm(np.asarray(initial.position) - initial.look_at):
+                self._move_back(client)
+
+        client.camera.on_update(check)
+
+    def _move_back(self, client: Any) -> None:
+        """Move the camera of a page that is narrower than high so that it sees the whole scene."""
         width, height, free = client.camera.image_width, client.camera.image_height, 1.0
         if width > PHONE_WIDTH:
-            width -= PANEL_WIDTH  # the panel docks after this call
+            width -= PANEL_WIDTH  # the panel docks after the page has connected
         else:
             free -= PANEL_SHARE
         if width >= height:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -108,14 +108,6 @@ class Page:
         seen = picture[row - 1 : row + 2, column - 1 : column + 2].mean(axis=(0, 1))
         return seen[color] > 1.5 * np.delete(seen, color).max()
 
-    def wait_for_scene(self, point, color):
-        """Wait until :meth:`sees`. A busy browser sometimes draws a page without bodies, until it is loaded again."""
-        try:
-            self.wait(lambda: self.sees(point, color))
-        except TimeoutException:
-            self.load()
-            self.wait(lambda: self.sees(point, color))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [800, 1920])
@@ -163,7 +155,7 @@ def test_narrow_pages_show_the_whole_scene(browser, width, height, free, tmp_pat
             page = Page(browser, viewer)
             for offset in (-SPACING / 2, SPACING / 2):
                 box = model.q0[-7:-4] + np.array([offset, 0, 0])
-                page.wait_for_scene(box, 1)
+                page.wait(lambda box=box: page.sees(box, 1))
                 assert (page.pixel(box, page.picture()) < free).all()
             assert browser.execute_script("return document.documentElement.scrollWidth") == width
             browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it
