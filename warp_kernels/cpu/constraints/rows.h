@@ -20,14 +20,26 @@ BACKSWING_INLINE void along(const Path& path, const Each& each) {
     for (; d <= path.depth; ++d) each(path[d], d);
 }
 
-// Return the rows of one side, which begin at `here`, times x.
+// Return the rows of one side, which begin at `here`, times x. On a CPU two sums are independent: each would wait for
+// its previous term.
 template <typename Number, typename Paths>
 BACKSWING_INLINE Vec3<Number> path_product(const Array<Vec3<Number>>& row_array, int here, const Paths& paths, int tail,
     const Array<Number>& x_array, int world) {
     const auto row = column(row_array, world, here);
     const auto x = column(x_array, world);
     Vec3<Number> total;
+#ifdef __CUDA_ARCH__
     along(Path(paths, tail), [&](int k, int d) { total += row[d] * x[k]; });
+#else
+    Vec3<Number> other;
+    along(Path(paths, tail), [&](int k, int d) {
+        if (d % 2)
+            other += row[d] * x[k];
+        else
+            total += row[d] * x[k];
+    });
+    total += other;
+#endif
     return total;
 }
 
