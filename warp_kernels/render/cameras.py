@@ -352,20 +352,26 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         across: wp.vec3,
         color: wp.vec3,
         found: Surface,
+        rays: int,
         shift: wp.vec2,
     ):
-        """Return the share of the light of a light with a size that reaches a surface past shadows."""
+        """Return the share of a light that reaches a surface past shadows; with one ray, of its middle."""
         reached = float(0.0)
         possible = float(0.0)
-        for k in range(lights.rays):
-            spot = base.light_spot(lights, i, k, lights.rays, shift)
+        for k in range(rays):
+            spot = wp.vec2(0.0, 0.0)
+            if rays > 1:
+                spot = base.light_spot(lights, i, k, rays, shift)
             to_light, distance, light = base.light_from(lights, i, position, axis, across, color, found.point, spot)
             part = wp.max(light) * wp.max(wp.dot(found.normal, to_light), 0.0)
             if part > 0.0:
                 possible += part
-                shaded = is_shaded(
-                    targets, looks, world, geometry_size, height, target_pose, target_ball, found, to_light, distance
-                )
+                shaded = bool(False)
+                if lights.shadows[i] == 1:
+                    shaded = is_shaded(
+                        targets, looks, world, geometry_size, height, target_pose, target_ball, found, to_light,
+                        distance,
+                    )  # fmt: skip
                 if not shaded:
                     reached += part
         return reached / wp.max(possible, 1.0e-12)
@@ -493,29 +499,23 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
                             position = view.eye
                         axis = light_axis[world, i]
                         lamp = light_color[wp.min(world, light_color.shape[0] - 1), i]
-                        to_light, distance, own_light = base.light_at(lights, i, position, axis, lamp, found.point)
+                        to_light, _distance, own_light = base.light_at(lights, i, position, axis, lamp, found.point)
                         bright = shine * lights.specular[i]
+                        across = light_across[world, i]
+                        rays = int(1)
                         if base.is_soft(lights, i):
-                            across = light_across[world, i]
+                            rays = lights.rays
+                        reached = share_of_light(
+                            targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
+                            position, axis, across, lamp, found, rays, shift,
+                        )  # fmt: skip
+                        if reached > 0.0 and rays > 1:
                             soft = base.whole_light(lights, i, position, axis, across, lamp, found.point, found.normal)
-                            reached = float(1.0)
-                            if lights.shadows[i] == 1 and wp.max(soft) > 0.0:
-                                reached = share_of_light(
-                                    targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
-                                    position, axis, across, lamp, found, shift,
-                                )  # fmt: skip
                             direct += base.soft_reflection(
                                 found, to_light, own_light, direction, bright * reached, soft * reached
                             )
-                        else:
-                            lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(own_light) > 0.0)
-                            if lit and lights.shadows[i] == 1:
-                                lit = not is_shaded(
-                                    targets, looks, world, geometry_size, height, target_pose, target_ball, found,
-                                    to_light, distance,
-                                )  # fmt: skip
-                            if lit:
-                                direct += base.reflected_light(found, to_light, own_light, direction, bright)
+                        elif reached > 0.0:
+                            direct += base.reflected_light(found, to_light, own_light, direction, bright)
                     total += color_of(view, type, found, direct, direction) * (share * opacity)
                     share *= 1.0 - opacity
                     if seen < 0:
