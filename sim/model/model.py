@@ -311,6 +311,11 @@ class Model:
         return np.isin(self.dof_link, self.sprung_links)
 
     @property
+    def bounds_sums(self) -> bool:
+        """Return whether sums of the forces of actuators on tendons may be bounded, see ``force_range`` of tendons."""
+        return "tendon_force_lower" in self.parameters and bool((self.actuator_tendon >= 0).any())
+
+    @property
     def moving_surfaces(self) -> bool:
         """Return whether surfaces of geometries may have a velocity, see :class:`sim.Surface`."""
         return "surface_velocity" in self.parameters

@@ -165,6 +165,10 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_lower_limit": ParameterSpec("tendon", (), "m", "minimum length of a tendon"),
     "tendon_upper_limit": ParameterSpec("tendon", (), "m", "maximum length of a tendon"),
     "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),
+    "tendon_force_lower": ParameterSpec(
+        "tendon", (), "N", "lower bound of the sum of its actuators' forces; only where a tendon has one"
+    ),
+    "tendon_force_upper": ParameterSpec("tendon", (), "N", "upper bound of that sum"),
     "tendon_polynomial": ParameterSpec(
         "tendon_coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
     ),
@@ -292,6 +296,7 @@ MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
     "actuator_act_lower", "actuator_act_upper", "actuator_integral_limit", "swing_limit", "twist_limit",
     "rotation_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
+    "tendon_force_lower", "tendon_force_upper",
     "anchor_break_force", "anchor_break_torque", "coupling_break_force",
 )  # fmt: skip
 AT_MOST = {"restitution": 1.0, "anchor_active": 1.0, "coupling_active": 1.0, "tendon_coupling_active": 1.0}

@@ -12,6 +12,7 @@ import numpy as np
 import sim
 from tests.actuators import test_frames_and_contacts as transmissions
 from tests.actuators import test_states as activations
+from tests.actuators import test_tendon_sums
 from tests.contact.mujoco import scenes, test_noslip, test_tendon_armature, test_tendon_wrapping, test_tendons
 from tests.golden import mechanisms, plain
 from tests.golden.case import Case, register
@@ -133,6 +134,13 @@ register(
     "mujoco_tendon_armature", from_text, test_tendon_armature.XML.format(integrator="Euler"), 0.003, CONE,
     names=("tendon_armature", "friction", *mechanisms.TENDONS),
 )  # fmt: skip
+for _name, _contact, _integrator in (
+    ("mujoco_sums", CONE, "euler"), ("midpoint_sums", sim.HardContact(), "midpoint"),
+):  # fmt: skip
+    register(
+        _name, from_text, test_tendon_sums.MJCF.format(integrator="Euler"), 0.002, _contact, _integrator,
+        control=test_tendon_sums.CONTROLS["above"], names=test_tendon_sums.PARAMETERS,
+    )  # fmt: skip
 register("mujoco_frames", acting_frames)
 register("mujoco_frames_rk4", acting_frames, "rk4")
 register("frames_16", acting_frames, contact=sim.ModelContact(), worlds=16)

@@ -57,11 +57,6 @@ NOTES = {
         "sensors of actuators read forces within the actuatorfrcrange of their joints ('r' (line 6))",
     ),
     "a tendon's motor": (LIMITED | {"after": f'{TENDON}<actuator><motor tendon="t"/></actuator>'}, OF_SUMS),
-    "two motors of a limited tendon": (
-        {"after": f'{PULLED}<actuator><motor name="x" tendon="t"/><motor name="y" tendon="t"/></actuator>'},
-        "ignored: force limits of tendons on the sum of several actuators ('t' (line 6)); each single actuator of such "
-        "a tendon is clamped to them",
-    ),
     "a site's motor": (LIMITED | {"after": '<actuator><motor site="t" gear="0 0 1 0 0 0"/></actuator>'}, OF_SUMS),
     "adhesion": (LIMITED | {"after": '<actuator><adhesion body="b" ctrlrange="0 1"/></actuator>'}, OF_SUMS),
     "diagexact and speculative": (
@@ -136,6 +131,10 @@ ALIKE = {
                           ("general", 'gainprm="-4"'), ("motor", 'forcerange="4 9"'))
         for control in (-4.0, 1.0, 7.0)
     },
+    "two motors of a limited tendon": (
+        {"after": f'{PULLED}<actuator><motor tendon="t" gear="-3"/><motor tendon="t" forcerange="-1 9"/></actuator>'},
+        [4.0, -1.5],
+    ),
     "a site's motor elsewhere": (
         {
             "joint": 'actuatorfrcrange="-2 5"',

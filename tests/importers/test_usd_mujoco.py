@@ -243,6 +243,22 @@ PHYSICS = {
         {"physics": '<tendon><fixed name="cable" actuatorfrcrange="-2 5"><joint joint="hinge" coef="0.5"/></fixed>'
                     '</tendon><actuator><general tendon="cable" gear="4" gainprm="-3"/></actuator>'}, -3.0,
     ),
+    "limited sum of a tendon": (
+        {"physics": """def MjcTendon "cable" {
+            uniform token mjc:type = "fixed"
+            rel mjc:path = </robot/hinge>
+            int[] mjc:path:indices = [0]
+            double[] mjc:path:coef = [0.5]
+            double mjc:actuatorfrcrange:min = -2
+            double mjc:actuatorfrcrange:max = 5
+        }
+        def MjcActuator "hold" { rel mjc:target = </robot/cable>; double[] mjc:gainPrm = [0, 0, 0] }
+        def MjcActuator "pull" { rel mjc:target = </robot/cable>; double[] mjc:gear = [4, 0, 0, 0, 0, 0]
+            double[] mjc:gainPrm = [-3, 0, 0]; double mjc:forceRange:min = -1; double mjc:forceRange:max = 4 }"""},
+        {"physics": '<tendon><fixed name="cable" actuatorfrcrange="-2 5"><joint joint="hinge" coef="0.5"/></fixed>'
+                    '</tendon><actuator><general tendon="cable" gainprm="0"/>'
+                    '<general tendon="cable" gear="4" gainprm="-3" forcerange="-1 4"/></actuator>'}, -3.0,
+    ),
     "spatial tendon": (
         {"more": """def Sphere "pulley" { double radius = 0.15; double3 xformOp:translate = (0.3, 0, -0.1)
             uniform token[] xformOpOrder = ["xformOp:translate"] }""",
@@ -275,7 +291,8 @@ PHYSICS = {
                      '</actuator>'}, 0.4,
     ),
 }  # fmt: skip
-EXPLICIT = ("medium", "fixed tendon", "limited tendon", "spatial tendon")  # which implicitfast doesn't support here
+# Which implicitfast doesn't support here.
+EXPLICIT = ("medium", "fixed tendon", "limited tendon", "limited sum of a tendon", "spatial tendon")
 
 
 @pytest.mark.parametrize(

@@ -113,5 +113,10 @@ def _add_properties(element: ET.Element, bodies: Bodies, tendon: int, losses: Lo
         losses.changes_motion("tendons with an empty range of limits", [model.tendons.names[tendon]])
     elif np.isfinite([lower, upper]).any():
         element.set("range", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
+    if "tendon_force_lower" in model.parameters:
+        least, most = (float(model.parameters[f"tendon_force_{side}"][tendon]) for side in ("lower", "upper"))
+        if np.isfinite([least, most]).any():
+            bounds = [max(least, -MUJOCO_INFINITY), min(most, MUJOCO_INFINITY)]
+            element.set("actuatorfrcrange", numbers(bounds))
     set_softness(element, model.tendons.limit_softness[tendon], "limit")
     set_softness(element, model.tendons.friction_softness[tendon], "friction")

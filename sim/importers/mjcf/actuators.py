@@ -31,34 +31,24 @@ def transmission_of(reader: Reader, actuator: int) -> str:
 
 
 def limits_of_sums(reader: Reader) -> list[str]:
-    """Return notes on joints and tendons whose ``actuatorfrcrange`` differs from MuJoCo's meaning; empty without them.
+    """Return a note on joints whose ``actuatorfrcrange`` differs from MuJoCo's meaning; empty without them.
 
     MuJoCo clamps the sum of all actuator forces on them. Backswing clamps the force of each of their actuators.
     """
     model = reader.file.model
     own, reached = np.zeros(model.njnt, dtype=int), np.zeros(model.njnt, dtype=bool)
-    pulled = np.zeros(model.ntendon, dtype=int)
     for actuator in reader.actuators:
         if TRANSMISSIONS[transmission_of(reader, actuator)] == "joint":
             own[int(model.actuator_trnid[actuator, 0])] += 1
         else:
             reached[list(_reached(reader, actuator))] = True
-        if TRANSMISSIONS[transmission_of(reader, actuator)] == "tendon":
-            pulled[int(model.actuator_trnid[actuator, 0])] += 1
-    limited = reader.file.array("tendon_actfrclimited", np.zeros(model.ntendon)).astype(bool)
-    notes = []
-    for kind, which, others in (
-        ("joint", model.jnt_actfrclimited.astype(bool) & ((own > 1) | reached),
-         ", and on those of tendons, sites and bodies"),
-        ("tendon", limited & (pulled > 1), ""),
-    ):  # fmt: skip
-        if which.any():
-            notes.append(
-                f"ignored: force limits of {kind}s on the sum of several actuators{others} "
-                f"({names_of(reader.file, kind, np.flatnonzero(which))}); each single actuator of such a {kind} is "
-                "clamped to them"
-            )
-    return notes
+    which = np.flatnonzero(model.jnt_actfrclimited.astype(bool) & ((own > 1) | reached))
+    if not len(which):
+        return []
+    return [
+        "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
+        f"({names_of(reader.file, 'joint', which)}); each single actuator of such a joint is clamped to them"
+    ]
 
 
 def _reached(reader: Reader, actuator: int) -> set[int]:
@@ -364,8 +354,9 @@ def _delay(reader: Reader, actuator: int) -> Delay | None:
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
     """Return the force limits: the range of the actuator, intersected with that of its joint or tendon.
 
-    MuJoCo clamps the sum of all forces on a joint or tendon to its range, see :func:`limits_of_sums`: on a joint after
-    the actuator's range and with its gear, on a tendon before that range and without gear.
+    MuJoCo clamps the sum of all forces on a joint or tendon to its range: on a joint after the actuator's range and
+    with its gear (see :func:`limits_of_sums`), on a tendon before that range and without gear. The range of a tendon
+    with several actuators is the tendon's.
     """
     model, driven = reader.file.model, int(reader.file.model.actuator_trnid[actuator, 0])
     bounds = np.array([-np.inf, np.inf])
@@ -374,7 +365,8 @@ def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> t
     kind = TRANSMISSIONS[transmission_of(reader, actuator)]
     if kind == "joint" and model.jnt_actfrclimited[driven] and gear:
         bounds = np.clip(bounds, *np.sort(model.jnt_actfrcrange[driven] / gear))
-    if kind == "tendon" and reader.file.array("tendon_actfrclimited", np.zeros(driven + 1))[driven]:
+    alone = kind == "tendon" and reader.builder.tendons[reader.tendons[driven]].force_range is None
+    if alone and reader.file.array("tendon_actfrclimited", np.zeros(driven + 1))[driven]:
         bounds = np.clip(np.sort(model.tendon_actfrcrange[driven] / factor), *bounds)
     return float(bounds[0]), float(bounds[1])
 

@@ -107,6 +107,23 @@ def _wrap(reader: Reader, kind: str, geom: int, side: int) -> TendonWrap:
     )  # fmt: skip
 
 
+def _force_range(reader: Reader, tendon: int) -> tuple[float, float] | None:
+    """Return the range of the sum of several actuators' forces; that of a single actuator is the actuator's."""
+    model = reader.file.model
+    limited = reader.file.array("tendon_actfrclimited", np.zeros(model.ntendon))
+    if not limited[tendon] or len(actuators_of(reader, tendon)) < 2:
+        return None
+    lower, upper = model.tendon_actfrcrange[tendon].tolist()
+    return lower, upper
+
+
+def actuators_of(reader: Reader, tendon: int) -> np.ndarray:
+    """Return the file's actuators on a tendon."""
+    model = reader.file.model
+    on_tendons = model.actuator_trntype == int(reader.file.mujoco.mjtTrn.mjTRN_TENDON)
+    return np.flatnonzero(on_tendons & (model.actuator_trnid[: len(on_tendons), 0] == tendon))
+
+
 def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
     model = reader.file.model
     lower, upper = model.tendon_range[tendon].tolist() if model.tendon_limited[tendon] else (-np.inf, np.inf)
@@ -124,6 +141,7 @@ def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
             margin=float(model.tendon_margin[tendon]),
             softness=corrected_softness(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
         ),
+        "force_range": _force_range(reader, tendon),
         "armature": float(model.tendon_armature[tendon]),
         "friction_loss": float(model.tendon_frictionloss[tendon]),
         "friction_softness": corrected_softness(model.tendon_solref_fri[tendon], model.tendon_solimp_fri[tendon]),

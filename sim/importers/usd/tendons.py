@@ -45,7 +45,7 @@ def _add(reader: Reader, tendon: TendonSpec) -> None:
         ),
         "limits": Limits(tendon.lower, tendon.upper, margin=tendon.limit_margin, softness=tendon.limit_softness),
         "armature": tendon.armature, "friction_loss": tendon.friction_loss,
-        "friction_softness": tendon.friction_softness,
+        "friction_softness": tendon.friction_softness, "force_range": tendon.force_range,
     }  # fmt: skip
     lost = {prefix + joint for joint in tendon.coefficients} - builder.joints.keys()
     path: list[tuple[str, Vector] | TendonWrap | float] = []

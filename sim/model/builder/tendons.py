@@ -10,7 +10,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import NO_LIMITS, NO_SPRING, TENDON_FIELDS, Limits, Spring, limits_of
-from sim.model.checks import is_positive, number, require_names, require_type
+from sim.model.checks import is_positive, number, require_names, require_type, two_numbers
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
@@ -31,6 +31,7 @@ class Tendons(WorldSpec):
         armature: float = 0.0,
         friction_loss: float = 0.0,
         friction_softness: Softness = DEFAULT_SOFTNESS,
+        force_range: tuple[float, float] | None = None,
     ) -> str:
         """Add a tendon whose length is a linear combination of joint coordinates, as MuJoCo's ``fixed``.
 
@@ -46,6 +47,9 @@ class Tendons(WorldSpec):
                 whose joints are on one path from the root of a tree.
             friction_loss: dry friction [N].
             friction_softness: softness of the dry friction, under MuJoCo's law.
+            force_range: range of the sum of the forces of all its actuators, without their gears, as MuJoCo's
+                ``actuatorfrcrange`` [N]. If their sum is outside of it, all are multiplied by the same factor, before
+                they are clamped to their own limits. Default: none.
 
         Returns:
             the name of the tendon.
@@ -69,7 +73,7 @@ class Tendons(WorldSpec):
             TendonSpec(
                 name=name, coefficients=coefficients, branches=[], armature=number(where, "armature", armature),
                 friction_loss=number(where, "friction_loss", friction_loss), friction_softness=friction_softness,
-                **_of_spring(where, spring), **_of_limits(where, limits),
+                force_range=_force_range(where, force_range), **_of_spring(where, spring), **_of_limits(where, limits),
             )
         )  # fmt: skip
 
@@ -84,6 +88,7 @@ class Tendons(WorldSpec):
         armature: float = 0.0,
         friction_loss: float = 0.0,
         friction_softness: Softness = DEFAULT_SOFTNESS,
+        force_range: tuple[float, float] | None = None,
     ) -> str:
         """Add a tendon through points of links, straight or around wraps, as MuJoCo's ``spatial``.
 
@@ -107,7 +112,7 @@ class Tendons(WorldSpec):
                 name=name, coefficients={}, branches=_branches(where, path),
                 armature=number(where, "armature", armature),
                 friction_loss=number(where, "friction_loss", friction_loss), friction_softness=friction_softness,
-                **_of_spring(where, spring), **_of_limits(where, limits),
+                force_range=_force_range(where, force_range), **_of_spring(where, spring), **_of_limits(where, limits),
             )
         )  # fmt: skip
 
@@ -169,6 +174,16 @@ class Tendons(WorldSpec):
             finite_and_not_negative(where, label, getattr(spec, label))
         self.tendons[spec.name] = spec
         return spec.name
+
+
+def _force_range(where: str, given: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the range of the sum of forces. Raise ModelError unless it is two numbers in ascending order."""
+    if given is None:
+        return None
+    lower, upper = two_numbers(where, "force_range", given)
+    if not lower < upper:
+        raise ModelError(f"{where}: force_range is {given}; it must be two numbers in ascending order")
+    return lower, upper
 
 
 def _of_spring(where: str, spring: Spring) -> dict[str, Any]:

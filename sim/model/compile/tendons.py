@@ -98,7 +98,16 @@ def lay_out_tendons(
         "tendon_upper_limit": np.array([spec.upper for spec in specs]),
         "tendon_limit_margin": np.array([spec.limit_margin for spec in specs]),
         "tendon_polynomial": np.array([coupling.polynomial for coupling in couplings]).reshape(-1, 5),
+        **_force_ranges(specs),
     }
+
+
+def _force_ranges(specs: Sequence[TendonSpec]) -> dict[str, np.ndarray]:
+    """Return the ranges of the sums of actuators' forces, if a tendon has one; infinite for the others."""
+    if all(spec.force_range is None for spec in specs):
+        return {}
+    ranges = np.array([spec.force_range or (-np.inf, np.inf) for spec in specs])
+    return {"tendon_force_lower": ranges[:, 0].copy(), "tendon_force_upper": ranges[:, 1].copy()}
 
 
 def _dof(spec: TendonSpec, joint: str, joints: Mapping[str, int], bodies: list[Body], layout: DofLayout) -> int:

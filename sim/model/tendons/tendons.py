@@ -172,6 +172,7 @@ class TendonSpec:
     limit_margin: float
     limit_softness: Softness
     friction_softness: Softness
+    force_range: tuple[float, float] | None = None
 
 
 @dataclass(kw_only=True)

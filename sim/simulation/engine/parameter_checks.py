@@ -26,6 +26,7 @@ RANGES = (
     ("lower_limit", "upper_limit"),
     ("tendon_lower_limit", "tendon_upper_limit"),
     ("tendon_rest_lower", "tendon_rest_upper"),
+    ("tendon_force_lower", "tendon_force_upper"),
     ("actuator_control_lower", "actuator_control_upper"),
     ("actuator_act_lower", "actuator_act_upper"),
 )

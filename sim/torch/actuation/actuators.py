@@ -124,7 +124,27 @@ def forces_of_actuators(
     damping = torch.where(on_joint, damping, kd)
     at_end = qd[1:, :, model.actuator_dof.clip(min=0)]
     velocity = torch.where(on_joint & (ahead * damping > 0.0), at_end, velocity)
-    return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
+    force = _within_sums(simulator, asked - gear * damping * velocity)
+    return torch.clamp(force, centre - limit, centre + limit)
+
+
+def _within_sums(simulator: Simulator, force: torch.Tensor) -> torch.Tensor:
+    """Return forces with those on each tendon multiplied so that their sum is in its range, as in
+    :mod:`warp_kernels.actuators.tendon_sums`.
+    """
+    model = simulator.model
+    if not model.bounds_sums:
+        return force
+    pulls = np.flatnonzero(model.actuator_tendon >= 0)
+    tendon = torch.as_tensor(model.actuator_tendon[pulls], dtype=torch.long, device=force.device)
+    total = force.new_zeros(*force.shape[:-1], len(model.tendons.names)).index_add(-1, tendon, force[..., pulls])
+    lower, upper = (current_parameter(simulator, f"tendon_force_{side}", force) for side in ("lower", "upper"))
+    bounded = ((total < lower) | (total > upper)) & (total != 0.0)
+    nonzero = torch.where(bounded, total, torch.ones_like(total))
+    share = torch.where(bounded, total.clamp(lower, upper) / nonzero, torch.ones_like(total))
+    every = torch.ones_like(force)
+    every[..., pulls] = share[..., tendon]
+    return every * force
 
 
 def _speed_limited(

@@ -16,7 +16,7 @@ POINT, PULLEY, SPHERE, CYLINDER = range(4)
 STEP = 11
 PROPERTIES = ("stiffness", "damping", "rest_lower", "rest_upper", "friction_loss", "limit_margin")
 POLYNOMIALS = ("stiffness_polynomial", "damping_polynomial")
-LIMITS = ("lower_limit", "upper_limit")
+LIMITS, FORCES = ("lower_limit", "upper_limit"), ("force_lower", "force_upper")
 SOFTNESSES = ("limit", "friction")
 
 
@@ -31,7 +31,7 @@ def keep_tendons(prim: Usd.Prim, model: Model) -> None:
                 keep(prim, f"{label}:{key}", parameters[f"tendon_{key}"][number])
         if parameters["tendon_armature"][number]:
             keep(prim, f"{label}:armature", parameters["tendon_armature"][number])
-        for key in LIMITS:
+        for key in (*LIMITS, *(FORCES if "tendon_force_lower" in parameters else ())):
             if np.isfinite(parameters[f"tendon_{key}"][number]):
                 keep(prim, f"{label}:{key}", parameters[f"tendon_{key}"][number])
         for kind, softnesses in zip(SOFTNESSES, (tendons.limit_softness, tendons.friction_softness), strict=True):
@@ -84,6 +84,7 @@ def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
             rest=(rest[0], rest[1]), friction_loss=friction_loss,
             lower=-np.inf if lower is None else float(lower[0]), upper=np.inf if upper is None else float(upper[0]),
             limit_margin=margin, limit_softness=limit, friction_softness=friction,
+            force_range=_force_range(prim, label),
         )  # fmt: skip
         number += 1
 
@@ -104,6 +105,14 @@ def kept_ties(prim: Usd.Prim) -> Iterator[TendonCouplingSpec]:
             softness=softness, active=kept_switch(prim, f"{label}:active"),
         )  # fmt: skip
         number += 1
+
+
+def _force_range(prim: Usd.Prim, label: str) -> tuple[float, float] | None:
+    """Return the range of the sum of forces stored under a label."""
+    lower, upper = (kept(prim, f"{label}:{key}", 1) for key in FORCES)
+    if lower is None and upper is None:
+        return None
+    return -np.inf if lower is None else float(lower[0]), np.inf if upper is None else float(upper[0])
 
 
 def _pair(kept_numbers: np.ndarray | None) -> tuple[float, float]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pxr import Sdf, Usd
 
-from sim.importers.force_laws import NoForceLawError, affine_law
+from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.mujoco_tendons import point_of
@@ -42,14 +43,14 @@ def mujoco_actuators(
         Actuators, their targets as arguments of the builder, and paths.
     """
     scene, found = reader.scene, []
-    for prim in scene.prims():
-        if prim.GetTypeName() == "MjcActuator":
-            try:
-                joint, driven = _target(reader, prim, carriers, tendons)
-                found.append((_actuator(scene, prim, joint, driven), driven, prim.GetPath()))
-            except NoForceLawError as reason:
-                scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
-    _note_sums(scene, (scene.targets(scene.prim(path), "mjc:target")[0] for _, to, path in found if "tendon" in to))
+    prims = [prim for prim in scene.prims() if prim.GetTypeName() == "MjcActuator"]
+    _bound_sums(reader, prims, tendons)
+    for prim in prims:
+        try:
+            joint, driven = _target(reader, prim, carriers, tendons)
+            found.append((_actuator(reader, prim, joint, driven), driven, prim.GetPath()))
+        except NoForceLawError as reason:
+            scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
     return found
 
 
@@ -90,8 +91,10 @@ def _frame(reader: Reader, site: Usd.Prim) -> str:
     return str(reader.add(site.GetPath(), reader.builder.add_frame, name, link, pose[:3], pose[3:]))
 
 
-def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping[str, Any]) -> Actuator:
+def _actuator(reader: Reader, prim: Usd.Prim, joint: Joint | None, driven: Mapping[str, Any]) -> Actuator:
     """Return force law, gear and limits in SI units and rad. Raise NoForceLawError for unsupported ones."""
+    scene = reader.scene
+    shared = "tendon" in driven and reader.builder.tendons[driven["tendon"]].force_range is not None
     stated = {name: scene.stated(prim, name) for name in DEFAULTS}
     for name, own in stated.items():
         if own is not None and not _fits(own, DEFAULTS[name]):
@@ -104,6 +107,8 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping
     lever = 1.0 if slides else scene.length
     force, unit = scene.mass * scene.length * lever, scene.length if slides else 1.0
     law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
+    if shared and law.factor != 1.0:  # the range of a sum counts forces without gears
+        law = ForceLaw(codes.AFFINE, gain=law.factor)
     gear = 1.0 if "frame" in driven else float((*value["mjc:gear"], 0.0)[0])
     if gear == 0.0:
         raise NoForceLawError("whose gear is zero")
@@ -118,7 +123,7 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint | None, driven: Mapping
     bounds = np.sort(np.array(forces) * force / factor)
     if joint is not None:
         bounds = np.clip(bounds, *np.sort(np.array(_sum_range(scene, joint)) * force / (gear * factor)))
-    elif "tendon" in driven:  # MuJoCo clamps the force on a tendon first, without the gear
+    elif "tendon" in driven and not shared:  # MuJoCo clamps the force on a tendon first, without the gear
         bounds = np.clip(np.sort(np.array(_tendon_range(scene, prim)) * force / factor), *bounds)
     limited = np.isfinite(bounds)
     if limited.any() != limited.all():
@@ -159,14 +164,14 @@ def _tendon_range(scene: Scene, actuator: Usd.Prim) -> tuple[float, float]:
     return scene.mujoco_range(tendon, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited") or EVERYTHING
 
 
-def _note_sums(scene: Scene, paths: Iterable[Sdf.Path]) -> None:
-    """Note the tendons with a range for the sum of several actuators; ``paths`` has the target of each actuator."""
-    for path, count in Counter(paths).items():
-        tendon = scene.prim(path)
-        if count > 1 and scene.mujoco_range(tendon, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited"):
-            scene.notes.append(
-                f"tendon '{path}': its mjc:actuatorfrcrange limits each of its {count} actuators here, not their sum"
-            )
+def _bound_sums(reader: Reader, actuators: Iterable[Usd.Prim], tendons: Mapping[Sdf.Path, str]) -> None:
+    """Bound the sum of forces of the tendons with a range and several actuators."""
+    scene, specs = reader.scene, reader.builder.tendons
+    targets = Counter(path for prim in actuators for path in scene.targets(prim, "mjc:target")[:1] if path in tendons)
+    for path, count in targets.items():
+        found = scene.mujoco_range(scene.prim(path), "mjc:actuatorfrcrange", "mjc:actuatorfrclimited")
+        if found and count > 1:
+            specs[tendons[path]] = replace(specs[tendons[path]], force_range=found)
 
 
 def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:

@@ -9,6 +9,7 @@ import warp as wp
 from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.launch import clear
 from sim.simulation.stepping.tendon_layout import DAMPED_LINE, DAMPED_TENDON, damped_lines, damped_tendons
+from warp_kernels.actuators.tendon_sums import tendon_sum_kernels
 from warp_kernels.solver.midpoint.rate_damping import damper_row_kernels, rate_damping_kernels, rate_gain_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
@@ -94,11 +95,11 @@ class RateDamping(ABC):
         if self.on_one_path:
             self._launch(self._armature.tendon_armature_adjoint)
 
-    def _over_rows(self, kernel: wp.Kernel, *dim: int) -> None:
-        self._launch(kernel, *(dim or self.rate_gain.shape[:1]), tape=True)
+    def _over_rows(self, kernel: wp.Kernel, *dim: int, **named: Any) -> None:
+        self._launch(kernel, *(dim or self.rate_gain.shape[:1]), tape=True, **named)
 
-    def _launch(self, kernel: wp.Kernel, *dim: int, tape: bool = False) -> None:
-        self._step.launch(kernel, (*dim, self._step.num_worlds), self, *self._others(), tape=tape)
+    def _launch(self, kernel: wp.Kernel, *dim: int, tape: bool = False, **named: Any) -> None:
+        self._step.launch(kernel, (*dim, self._step.num_worlds), self, *self._others(), tape=tape, **named)
 
     def _others(self) -> tuple[Any, ...]:
         """Return other sources of arguments."""
@@ -106,14 +107,33 @@ class RateDamping(ABC):
 
 
 class TendonRates(RateDamping):
-    """Dampers of tendons, and velocity gains of their actuators."""
+    """Dampers of tendons, and velocity gains of their actuators.
+
+    Attributes:
+        sum_limit: force limits of actuators [world, actuator], zero where the sum of a tendon's forces is bounded.
+    """
+
+    def __init__(self, step: "MidpointStep", slopes: wp.array, rows: np.ndarray, kind: int):
+        super().__init__(step, slopes, rows, kind)
+        count = step.model.nu if step.model.bounds_sums else 0
+        self.sum_limit = zeros((step.num_worlds, count), step.scalar, step.device)
 
     def find_rows(self) -> None:
         """Compute the damping of all tendons."""
         kernels = rate_gain_kernels(self._step.scalar)
         self._over_rows(kernels.tendon_gains)
         if (self._step.model.actuator_tendon >= 0).any():
-            self._over_rows(kernels.tendon_actuator_gains)
+            self._over_rows(kernels.tendon_actuator_gains, **self._limits())
+
+    def _limits(self) -> dict[str, Any]:
+        """Return gains of actuators whose force limits are zero where the sum of a tendon's forces is bounded."""
+        step = self._step
+        if not step.model.bounds_sums:
+            return {}
+        self._launch(tendon_sum_kernels(step.scalar).limits_of_sums, step.model.nu)
+        gains = step.actuation.gains
+        gains.force_limit = self.sum_limit
+        return {"gains": gains}
 
     def _others(self) -> tuple[Any, ...]:
         return (self._step.tendons,)

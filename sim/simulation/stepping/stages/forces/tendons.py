@@ -20,6 +20,7 @@ from sim.simulation.stepping.tendon_layout import (
     tendon_paths,
 )
 from warp_kernels.actuators.joint_force import joint_force_kernels
+from warp_kernels.actuators.tendon_sums import tendon_sum_kernels
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 from warp_kernels.kinematics.motion import acceleration_kernels
 from warp_kernels.solver.mujoco.references import tendon_reference_kernels
@@ -103,7 +104,7 @@ class HeavyTendons:
 DIFFERENTIATED = (
     "point_position", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
     "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force", "tendon_position", "tendon_row",
-    "tendon_bound", "tendon_reference", "tendon_drift",
+    "tendon_bound", "tendon_reference", "tendon_drift", "unbounded_force", "tendon_sum",
 )  # fmt: skip
 
 
@@ -151,6 +152,9 @@ class TendonStage:
         self.tied_reference: wp.array = wp.array(references, dtype=t.vec2, device=self._device)
         self.actuator_tendon = self._integers(model.actuator_tendon)
         self._actuated = bool((model.actuator_tendon >= 0).any())
+        self.bounds_sums = model.bounds_sums
+        self.unbounded_force = self._worlds_last(model.scalar, model.nu if self.bounds_sums else 0)
+        self.tendon_sum = self._worlds_last(model.scalar, self.num_tendons if self.bounds_sums else 0)
         columns = dict(zip(("kind", "tendon", "other", "coupling"), rows.T, strict=True))
         self.tendon_rows = fill(TendonRows, **{name: self._integers(column) for name, column in columns.items()})
         tails, sides = tendon_paths(model, rows)
@@ -226,12 +230,22 @@ class TendonStage:
         self._launch(step, forces.tendon_forces, self.num_tendons)
         if self._actuated:
             step.activations.pull_tendons(step)
-            self._launch(step, forces.actuate_tendons, self.num_tendons)
+            self._actuate(step)
         if not step.model.nu:
             self._launch(step, joint_force_kernels(self._scalar).begin_joint_force, self.nv, tape=False)
         self._launch(step, forces.add_tendon_forces, self.moved_dof.shape[0])
         if self.heavy.count:
             self.heavy.curve(step)
+
+    def _actuate(self, step: "Workspace") -> None:
+        """Add the forces of actuators, with bounds on their sums if tendons have some."""
+        if not self.bounds_sums:
+            self._launch(step, tendon_force_kernels(self._scalar).actuate_tendons, self.num_tendons)
+            return
+        kernels = tendon_sum_kernels(self._scalar)
+        clear(self.tendon_sum)
+        self._launch(step, kernels.sum_forces, self.num_tendons)
+        self._launch(step, kernels.add_bounded_forces, self.num_tendons)
 
     def _wrap(self, step: "Workspace") -> None:
         """Compute the points where tendons touch their wraps."""
