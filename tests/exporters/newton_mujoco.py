@@ -19,10 +19,11 @@ from typing import Any
 import newton
 import numpy as np
 from newton.usd import SchemaResolverNewton, SchemaResolverPhysx
+from pxr import Usd
 
 import sim
 from sim.model.softness import SOLREF
-from sim.usd.geometries import child_name
+from sim.usd.annotations import kept_text
 from sim.usd.motion import link_paths
 from sim.usd.physics.series import Series
 from tests.errors import quietly
@@ -72,7 +73,16 @@ def read_for_mujoco(path: Path) -> Any:
     return quietly(builder.finalize, device="cpu")
 
 
-def poses_by_mujoco(model: sim.Model, peer: Any, qd: dict[str, Any], dt: float) -> tuple[np.ndarray, Any]:
+def joint_names(path: Path) -> dict[str, str]:
+    """Return the names of joints in the model, by their paths in the file written from it."""
+    stage = Usd.Stage.Open(str(path))
+    found = {str(prim.GetPath()): kept_text(prim, "joint_name") for prim in stage.Traverse()}
+    return {each: name for each, name in found.items() if name is not None}
+
+
+def poses_by_mujoco(
+    model: sim.Model, peer: Any, names: dict[str, str], qd: dict[str, Any], dt: float
+) -> tuple[np.ndarray, Any]:
     """Return the poses of the bodies after the duration, in the order of the model, and MuJoCo's model."""
     engine = quietly(
         newton.solvers.SolverMuJoCo, peer, use_mujoco_cpu=True, disable_contacts=True, tolerance=0.0, ls_tolerance=1e-6
@@ -81,9 +91,8 @@ def poses_by_mujoco(model: sim.Model, peer: Any, qd: dict[str, Any], dt: float) 
         engine.mj_model.jnt_solref[:] = SOLREF
     state, other, control = peer.state(), peer.state(), peer.control()
     velocity, starts = state.joint_qd.numpy(), peer.joint_qd_start.numpy()
-    qd = {child_name(joint, set()): value for joint, value in qd.items()}
     aims, targets = control.joint_target_q.numpy(), targets_of(model)
-    for number, joint in enumerate(label.rsplit("/", 1)[-1] for label in peer.joint_label):
+    for number, joint in enumerate(names.get(label, "") for label in peer.joint_label):
         if joint in qd:
             velocity[starts[number] : starts[number] + len(qd[joint])] = qd[joint]
         if joint in targets:
@@ -95,8 +104,8 @@ def poses_by_mujoco(model: sim.Model, peer: Any, qd: dict[str, Any], dt: float) 
         engine.step(state, other, control, None, dt)
         state, other = other, state
     newton.eval_fk(peer, state.joint_q, state.joint_qd, state)
-    names = links_of(peer)
-    order = [names.index(path.name) for path in link_paths(model) if path.name in names]
+    bodies = links_of(peer)
+    order = [bodies.index(path.name) for path in link_paths(model) if path.name in bodies]
     return state.body_q.numpy()[order].astype(float), engine.mj_model
 
 
@@ -111,12 +120,14 @@ def as_newton_has_it(model: sim.Model) -> sim.Model:
 
 
 def targets_of(model: sim.Model) -> dict[str, float]:
-    """Return the targets of servos with inputs of zero, within their ranges, by name of the joint in the file."""
+    """Return the targets of servos with inputs of zero, within their ranges, by name of the joint."""
+    if not model.nu:
+        return {}
     parameters = model.parameters
     inputs = np.clip(0.0, parameters["actuator_control_lower"], parameters["actuator_control_upper"])
     joints = [model.joint_names[model.dof_link[dof]] if dof >= 0 else "" for dof in model.actuator_dof]
     targets = zip(joints, model.actuator_kind, inputs / parameters["actuator_gear"], strict=True)
-    return {child_name(joint, set()): target for joint, kind, target in targets if kind == codes.POSITION and joint}
+    return {joint: target for joint, kind, target in targets if kind == codes.POSITION and joint}
 
 
 def of_case(name: str, folder: Path) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
@@ -128,14 +139,14 @@ def of_case(name: str, folder: Path) -> tuple[sim.Model, np.ndarray, dict[str, A
 def differences(case: tuple[sim.Model, np.ndarray, dict[str, Any]], folder: Path) -> tuple[float, float]:
     """Return the relative difference of the masses and the largest difference of the final poses of a case."""
     model, q, qd = case
-    peer, ends = read_for_mujoco(written(folder, model, q)), []
-    peers = as_newton_has_it(model)
+    path, peers, ends = written(folder, model, q), as_newton_has_it(model), []
+    peer, names = read_for_mujoco(path), joint_names(path)
     kept = np.flatnonzero(model.parameters["mass"])
     start = sim.forward_kinematics(model, q[None]).numpy()[0, kept]
-    _, of_mujoco = poses_by_mujoco(model, peer, qd, DURATION)
+    _, of_mujoco = poses_by_mujoco(model, peer, names, qd, DURATION)
     masses = np.sort(of_mujoco.body_mass[1:]), np.sort(model.parameters["mass"][kept])
     for poses in (
-        lambda dt: poses_by_mujoco(model, peer, qd, dt)[0],
+        lambda dt: poses_by_mujoco(model, peer, names, qd, dt)[0],
         lambda dt: poses_here(peers, q, qd, dt, contact=sim.MujocoContact(), integrator="implicitfast")[kept],
     ):
         coarse, fine = (poses(dt) for dt in STEPS)
