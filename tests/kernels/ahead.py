@@ -11,7 +11,10 @@ import warp as wp
 from tests.kernels.signatures import decorator, differentiable
 from warp_kernels.types import INLINED
 
+# Compute capabilities: the one whose registers are bounded, and all that kernels compile for. Warp's compiler has
+# different optimisers for the two.
 ARCH = 90
+ARCHS = (ARCH, 120)
 
 
 class Collector:
@@ -46,7 +49,7 @@ def warp_messages() -> Iterator[list[str]]:
         wp.config.log_level = level
 
 
-def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Path:
+def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3, arch: int = ARCH) -> Path:
     """Compile a Warp module to PTX; no GPU is needed. Raises what Warp raises if it does not compile.
 
     The option of names without a hash is taken back: with it, every later load of the module in this process would take
@@ -56,6 +59,7 @@ def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Pat
         module: the module, with all its kernels defined.
         folder: where the PTX file is written.
         level: of optimisation; 3 is that of kernels that run. None only translates, in a fifth of the time or less.
+        arch: compute capability, times ten.
     """
     changed = {"optimization_level": level, "mode": "release"}
     if level is None:
@@ -65,10 +69,10 @@ def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Pat
     before = {name: module.options[name] for name in ("strip_hash", *changed)}
     try:
         wp.set_module_options(changed, module)
-        wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
+        wp.compile_aot_module(module, device=None, arch=arch, module_dir=str(folder), use_ptx=True, strip_hash=True)
     finally:
         wp.set_module_options(before, module)
-    (path,) = folder.glob(f"wp_{module.name}.sm{ARCH}.ptx")
+    (path,) = folder.glob(f"wp_{module.name}.sm{arch}.ptx")
     return path
 
 

@@ -1,7 +1,8 @@
 """Modules that are known to compile for a GPU, by the hashes of their sources.
 
 ``python -m tests.kernels.compiled`` compiles every module that has changed since, or that another version of Warp
-compiled, and writes ``sm90_compiled.txt`` beside this file. The tests compile what the file doesn't list.
+compiled, for each compute capability, and writes ``sm90_compiled.txt`` and ``sm120_compiled.txt`` beside this file. The
+tests compile what the files don't list.
 """
 
 import functools
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import warp as wp
 
-from tests.kernels.ahead import ARCH, compile_ahead, differentiation_warnings, warp_messages
+from tests.kernels.ahead import ARCHS, compile_ahead, differentiation_warnings, warp_messages
 from warp_kernels.registry import all_modules
 
-RECORD = Path(__file__).parent / f"sm{ARCH}_compiled.txt"
+RECORDS = {arch: Path(__file__).parent / f"sm{arch}_compiled.txt" for arch in ARCHS}
 KERNELS = Path(__file__).parents[2] / "warp_kernels"
 SCALARS = (wp.float32, wp.float64)
 
@@ -35,8 +36,9 @@ def identity(module: wp.Module) -> str:
         wp.set_module_options({"cpu_compiler_flags": flags}, module)
 
 
-def read_record(path: Path = RECORD) -> dict[str, str]:
-    """Return the identity of each module that compiled."""
+def read_record(arch: int) -> dict[str, str]:
+    """Return the identity of each module that compiled for a compute capability."""
+    path = RECORDS[arch]
     return dict(line.split() for line in path.read_text().splitlines()) if path.exists() else {}
 
 
@@ -45,8 +47,8 @@ def changed(modules: Iterable[wp.Module], record: dict[str, str]) -> list[wp.Mod
     return [module for module in modules if record.get(module.name) != identity(module)]
 
 
-def faults(modules: Sequence[wp.Module], folder: Path) -> dict[str, str]:
-    """Compile modules, and return the errors by name, and what Warp doubts of generated adjoints.
+def faults(modules: Sequence[wp.Module], folder: Path, arch: int) -> dict[str, str]:
+    """Compile modules for a compute capability; return errors by name, and what Warp doubts of generated adjoints.
 
     Translation finds all errors, in a fifth of the time that optimisation takes or less.
     """
@@ -54,9 +56,9 @@ def faults(modules: Sequence[wp.Module], folder: Path) -> dict[str, str]:
     with warp_messages() as messages:
         for module in modules:
             try:
-                text = compile_ahead(module, folder, None).read_text(errors="replace")
-                if f".target sm_{ARCH}" not in text:
-                    found[module.name] = f"not compiled for sm_{ARCH}"
+                text = compile_ahead(module, folder, None, arch).read_text(errors="replace")
+                if f".target sm_{arch}" not in text:
+                    found[module.name] = f"not compiled for sm_{arch}"
             except Exception as error:  # Warp raises many kinds; all belong in one list
                 found[module.name] = f"{type(error).__name__}: {error}"
     doubts = [message for message in messages if "differentiable" in message]
@@ -69,15 +71,22 @@ def faults(modules: Sequence[wp.Module], folder: Path) -> dict[str, str]:
 def main() -> None:
     """Compile what has changed, and write the record after each module; see the module docstring."""
     modules = [module for scalar in SCALARS for module in all_modules(scalar)]
-    record, left = read_record(), changed(modules, read_record())
+    for arch in ARCHS:
+        update_record(modules, arch)
+
+
+def update_record(modules: Sequence[wp.Module], arch: int) -> None:
+    """Compile what has changed for one compute capability."""
+    record = read_record(arch)
+    left = changed(modules, record)
     with tempfile.TemporaryDirectory() as folder:
         for at, module in enumerate(left):
-            print(f"{at + 1} of {len(left)}: {module.name}", flush=True)
-            found = faults([module], Path(folder))
+            print(f"sm_{arch}, {at + 1} of {len(left)}: {module.name}", flush=True)
+            found = faults([module], Path(folder), arch)
             if found:
                 sys.exit("\n".join(f"{name}: {text}" for name, text in found.items()))
             record[module.name] = identity(module)
-            RECORD.write_text("".join(f"{m.name} {record[m.name]}\n" for m in modules if m.name in record))
+            RECORDS[arch].write_text("".join(f"{m.name} {record[m.name]}\n" for m in modules if m.name in record))
 
 
 if __name__ == "__main__":

@@ -128,15 +128,20 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
-    """Return the Warp functions of the adjoint for one precision."""
+def geometric_adjoint_functions(scalar: Any, of_dofs: bool = True) -> SimpleNamespace:
+    """Return the Warp functions of the adjoint for one precision.
+
+    Without ``of_dofs`` they leave out the adjoints of motions and velocities of degrees of freedom, which constraints
+    share.
+    """
     t = warp_types(scalar)
-    vec3, mat33 = t.vec3, t.mat33
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     common, entries, factor = row_functions(scalar), entry_functions(scalar), factor_kernels(scalar)
     contact_rows = contact_row_functions(scalar)
     geometric, reference_rows = geometric_functions(scalar), reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Bounces, Rows, RowInputs, Solved = structs.Bounces, structs.Rows, structs.RowInputs, structs.Solved
+    Motions = structs.Motions
     zero = scalar(0.0)
 
     @wp.func
@@ -158,6 +163,142 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
             inputs_bar.equalities.anchor_frame[2 * item + 1, world] += frame_bar * sign
 
     @wp.func
+    def normal_bars(constraint: int, kind: int, world: int, bounces: Bounces, bounces_bar: Bounces):
+        """Return the adjoints of a contact's normal velocity before the step, and of that without impulses."""
+        bars = vec2()
+        if bounces.free.shape[0] > 0 and is_contact(kind):
+            bars = vec2(bounces_bar.before[constraint, world], bounces_bar.free[constraint, world])
+        return bars
+
+    @wp.func
+    def side_lever(
+        constraint: int,
+        point: vec3,
+        tail: int,
+        world: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        motions: Motions,
+    ):
+        """Return the point relative to the origin of the tree of a side."""
+        reference = constraints.reference[constraint, world]
+        tree = trees.dof_tree[tail]
+        return point + (motions.origin[reference, world] - motions.origin[tree, world])
+
+    @wp.func
+    def entry_bar(
+        constraint: int,
+        kind: int,
+        item: int,
+        at: int,
+        k: int,
+        world: int,
+        share: scalar,
+        normal: vec2,
+        bounces: Bounces,
+        solved: Solved,
+        rows_bar: Rows,
+        inputs: RowInputs,
+    ):
+        """Return the adjoint of a constraint's rows at degree of freedom k; normal: see :func:`normal_bars`."""
+        g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
+        if bounces.free.shape[0] > 0:
+            before = inputs.qd[world, k]
+            free = before + inputs.options.dt * solved.qdd[world, k]
+            g += vec3(normal[0] * before + normal[1] * free, zero, zero)
+            if is_of_contact_frame(kind):
+                late_impulse = bounces.late[item, world] * solved.impulse[constraint, world]
+                g += late_impulse * solved.lag_weight[k, world]
+        return g
+
+    @wp.func
+    def side_adjoint(
+        constraint: int,
+        side: int,
+        tail: int,
+        share_bar: scalar,
+        world: int,
+        paths: Paths,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        bounces: Bounces,
+        solved: Solved,
+        rows_bar: Rows,
+        bounces_bar: Bounces,
+        inputs: RowInputs,
+        inputs_bar: RowInputs,
+    ):
+        """Propagate the adjoint of the rows of a side to frames and points, motions and qd. Return the adjoint of the
+        lever, and ``share_bar`` with that of the share of the velocity before the step.
+        """
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        b_bar = rows_bar.rhs[constraint, world]
+        share = reference_rows.reference(inputs.references, kind, item, world)[2]
+        normal = normal_bars(constraint, kind, world, bounces, bounces_bar)
+        at = entries.response_start(constraint, side, tail, world, trees, couplings)
+        point, frame = geometric.point_and_frame(kind, side, item, world, inputs.contacts, inputs.equalities)
+        lever = side_lever(constraint, point, tail, world, trees, constraints, inputs.motions)
+        frame_bar = mat33()
+        lever_bar = vec3()
+        total = scalar(share_bar)
+        for d in range(paths.dof_depth[tail] + 1):
+            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+            g = entry_bar(constraint, kind, item, at, k, world, share, normal, bounces, solved, rows_bar, inputs)
+            column = inputs.motions.subspace[k, world]
+            push = g * frame
+            if wp.static(of_dofs):
+                inputs_bar.motions.subspace[k, world] += geometric.column_adjoint(kind, push, lever)
+            lever_bar += geometric.lever_adjoint(kind, push, column)
+            motion = geometric.motion(kind, column, lever)
+            frame_bar += wp.outer(g, motion)
+            jacobian = frame * motion
+            along = wp.dot(jacobian, b_bar)
+            total += along * inputs.qd[world, k]
+            if wp.static(of_dofs):
+                inputs_bar.qd[world, k] += share * along + jacobian[0] * (normal[0] + normal[1])
+        add_side_bars(kind, item, world, common.side_sign(side), lever_bar, frame_bar, inputs_bar)
+        return lever_bar, total
+
+    @wp.func
+    def dof_adjoint(
+        constraint: int,
+        side: int,
+        tail: int,
+        k: int,
+        world: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        bounces: Bounces,
+        solved: Solved,
+        rows_bar: Rows,
+        bounces_bar: Bounces,
+        inputs: RowInputs,
+    ):
+        """Return the adjoints of the motion and of qd of degree of freedom k, on the path of a side."""
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        share = reference_rows.reference(inputs.references, kind, item, world)[2]
+        normal = normal_bars(constraint, kind, world, bounces, bounces_bar)
+        at = entries.response_start(constraint, side, tail, world, trees, couplings)
+        point, frame = geometric.point_and_frame(kind, side, item, world, inputs.contacts, inputs.equalities)
+        lever = side_lever(constraint, point, tail, world, trees, constraints, inputs.motions)
+        g = entry_bar(constraint, kind, item, at, k, world, share, normal, bounces, solved, rows_bar, inputs)
+        jacobian = frame * geometric.motion(kind, inputs.motions.subspace[k, world], lever)
+        along = wp.dot(jacobian, rows_bar.rhs[constraint, world])
+        column_bar = geometric.column_adjoint(kind, g * frame, lever)
+        return column_bar, share * along + jacobian[0] * (normal[0] + normal[1])
+
+    @wp.func
+    def add_share_bar(constraint: int, share_bar: scalar, world: int, constraints: Constraints, inputs_bar: RowInputs):
+        """Add to the adjoint of the share of the velocity before the step."""
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        reference_rows.add_reference_bar(inputs_bar.references, kind, item, world, vec3(zero, zero, share_bar))
+
+    @wp.func
     def row_adjoint(
         constraint: int,
         world: int,
@@ -173,53 +314,19 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
         inputs_bar: RowInputs,
     ):
         """Propagate the adjoint of a constraint's rows to motions, frames, points and qd."""
-        kind = constraints.kind[constraint, world]
-        item = constraints.item[constraint, world]
-        b_bar = rows_bar.rhs[constraint, world]
-        share = reference_rows.reference(inputs.references, kind, item, world)[2]
         share_bar = scalar(0.0)
-        before_bar = scalar(0.0)
-        free_bar = scalar(0.0)
-        late_impulse = vec3()
-        if bounces.free.shape[0] > 0:
-            if is_contact(kind):
-                before_bar = bounces_bar.before[constraint, world]
-                free_bar = bounces_bar.free[constraint, world]
-            if is_of_contact_frame(kind):
-                late_impulse = bounces.late[item, world] * solved.impulse[constraint, world]
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
             if tail < 0:
                 continue
-            tree = trees.dof_tree[tail]
-            reference = constraints.reference[constraint, world]
-            sign = common.side_sign(side)
-            at = entries.response_start(constraint, side, tail, world, trees, couplings)
-            point, frame = geometric.point_and_frame(kind, side, item, world, inputs.contacts, inputs.equalities)
-            lever = point + (inputs.motions.origin[reference, world] - inputs.motions.origin[tree, world])
-            frame_bar = mat33()
-            lever_bar = vec3()
-            for d in range(paths.dof_depth[tail] + 1):
-                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
-                if bounces.free.shape[0] > 0:
-                    before = inputs.qd[world, k]
-                    free = before + inputs.options.dt * solved.qdd[world, k]
-                    g += vec3(before_bar * before + free_bar * free, zero, zero)
-                    g += late_impulse * solved.lag_weight[k, world]
-                column = inputs.motions.subspace[k, world]
-                push = g * frame
-                inputs_bar.motions.subspace[k, world] += geometric.column_adjoint(kind, push, lever)
-                lever_bar += geometric.lever_adjoint(kind, push, column)
-                motion = geometric.motion(kind, column, lever)
-                frame_bar += wp.outer(g, motion)
-                jacobian = frame * motion
-                along = wp.dot(jacobian, b_bar)
-                share_bar += along * inputs.qd[world, k]
-                inputs_bar.qd[world, k] += share * along + jacobian[0] * (before_bar + free_bar)
-            add_side_bars(kind, item, world, sign, lever_bar, frame_bar, inputs_bar)
-            inputs_bar.motions.origin[reference, world] += lever_bar
-            inputs_bar.motions.origin[tree, world] -= lever_bar
-        reference_rows.add_reference_bar(inputs_bar.references, kind, item, world, vec3(zero, zero, share_bar))
+            lever_bar, share_bar = side_adjoint(
+                constraint, side, tail, share_bar, world, paths, trees, constraints, couplings, bounces, solved,
+                rows_bar, bounces_bar, inputs, inputs_bar,
+            )  # fmt: skip
+            inputs_bar.motions.origin[constraints.reference[constraint, world], world] += lever_bar
+            inputs_bar.motions.origin[trees.dof_tree[tail], world] -= lever_bar
+        add_share_bar(constraint, share_bar, world, constraints, inputs_bar)
 
-    return SimpleNamespace(row_adjoint=row_adjoint)
+    return SimpleNamespace(
+        side_adjoint=side_adjoint, dof_adjoint=dof_adjoint, add_share_bar=add_share_bar, row_adjoint=row_adjoint
+    )

@@ -22,8 +22,10 @@ from warp_kernels.types import warp_types
 
 
 @functools.cache
-def joint_row_functions(scalar: Any) -> SimpleNamespace:
-    """Return the Warp functions of joint rows for one precision."""
+def joint_row_functions(scalar: Any, of_dofs: bool = True) -> SimpleNamespace:
+    """Return the Warp functions of joint rows for one precision. Without ``of_dofs`` the adjoint of rows leaves out
+    velocities, which constraints share.
+    """
     common, entries, limit = row_functions(scalar), entry_functions(scalar), limit_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     t = warp_types(scalar)
@@ -149,6 +151,35 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
             )  # fmt: skip
 
     @wp.func
+    def row_length(kind: int):
+        """Return how many degrees of freedom of a side a joint's row has: the last ones of the path."""
+        length = int(1)
+        if kind == CONE_LIMIT:
+            length = 3
+        return length
+
+    @wp.func
+    def velocity_bar(
+        constraint: int,
+        k: int,
+        world: int,
+        constraints: Constraints,
+        rows_bar: Rows,
+        inputs: RowInputs,
+    ):
+        """Return the adjoint of qd of degree of freedom k from a joint's row."""
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        total = scalar(0.0)
+        for side in range(2):
+            above = constraints.tail[2 * constraint + side, world] - k
+            if above >= 0 and above < row_length(kind):
+                share = reference_rows.reference(inputs.references, kind, item, world)[2]
+                value = joint_row(kind, item, side, above, world, inputs.coupling_ratio, inputs.cones.row)
+                total += share * value * rows_bar.rhs[constraint, world][0]
+        return total
+
+    @wp.func
     def row_adjoint(
         constraint: int,
         world: int,
@@ -170,15 +201,13 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
                 continue
             share = reference_rows.reference(inputs.references, kind, item, world)[2]
             share_bar = scalar(0.0)
-            own = int(1)  # degrees of freedom of the joint in the row
-            if kind == CONE_LIMIT:
-                own = 3
             row_bar = vec3()
-            for above in range(own):
+            for above in range(row_length(kind)):
                 k = tail - above
                 value = joint_row(kind, item, side, above, world, inputs.coupling_ratio, inputs.cones.row)
                 share_bar += value * b_bar[0] * inputs.qd[world, k]
-                inputs_bar.qd[world, k] += share * value * b_bar[0]
+                if wp.static(of_dofs):
+                    inputs_bar.qd[world, k] += share * value * b_bar[0]
                 if has_varying_row(kind):
                     at = entries.response_start(constraint, side, tail, world, trees, couplings)
                     g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
@@ -195,5 +224,6 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         joint_bound=joint_bound,
         joint_bias=joint_bias,
         bias_adjoint=bias_adjoint,
+        velocity_bar=velocity_bar,
         row_adjoint=row_adjoint,
     )

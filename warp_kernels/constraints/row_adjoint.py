@@ -33,20 +33,13 @@ VARIANTS = {"row_adjoint_kernels": [(True,), (False,)]}
 
 
 @functools.cache
-def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNamespace:
-    """Return the kernel for one precision.
-
-    Without ``geometric_rows`` it computes the part that :mod:`warp_kernels.solver.newton.group.adjoint` doesn't: the
-    adjoint of right-hand sides, and of the rows of joints and tendons.
-    """
+def bias_adjoint_function(scalar: Any) -> wp.Function:
+    """Return the Warp function of right-hand sides and bounds of all kinds, for one precision."""
     vec3 = warp_types(scalar).vec3
     contacts, anchors, joints = contact_row_functions(scalar), anchor_row_functions(scalar), joint_row_functions(scalar)
-    geometric, tendons = geometric_adjoint_functions(scalar), tendon_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Bounces, Rows, RowInputs, Solved = structs.Bounces, structs.Rows, structs.RowInputs, structs.Solved
-    name = "row_adjoint" if geometric_rows else "joint_row_adjoint"
-    module = kernel_module(name, scalar)
 
     @wp.func
     def bias_adjoint(
@@ -82,6 +75,23 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
             )
         elif is_of_tendon(kind):
             inputs_bar.tendon_bound[item, world] = rows_bar.bound[constraint, world]
+
+    return bias_adjoint
+
+
+@functools.cache
+def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNamespace:
+    """Return the kernel for one precision.
+
+    Without ``geometric_rows`` it computes the part that :mod:`warp_kernels.solver.newton.group.adjoint` doesn't: the
+    adjoint of right-hand sides, and of the rows of joints and tendons.
+    """
+    joints, tendons = joint_row_functions(scalar), tendon_row_functions(scalar)
+    geometric, bias_adjoint = geometric_adjoint_functions(scalar), bias_adjoint_function(scalar)
+    structs = solver_structs(scalar)
+    Bounces, Rows, RowInputs, Solved = structs.Bounces, structs.Rows, structs.RowInputs, structs.Solved
+    name = "row_adjoint" if geometric_rows else "joint_row_adjoint"
+    module = kernel_module(name, scalar)
 
     @wp.kernel(name=name, module=module, enable_backward=False)
     @used_arguments_only

@@ -15,13 +15,34 @@ from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
-def tendon_row_functions(scalar: Any) -> SimpleNamespace:
-    """Return the Warp functions of the adjoint for one precision."""
+def tendon_row_functions(scalar: Any, of_dofs: bool = True) -> SimpleNamespace:
+    """Return the Warp functions of the adjoint for one precision. Without ``of_dofs`` it leaves out velocities, which
+    constraints share.
+    """
     vec3 = warp_types(scalar).vec3
     entries, factor = entry_functions(scalar), factor_kernels(scalar)
     structs = solver_structs(scalar)
     Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
     zero = scalar(0.0)
+
+    @wp.func
+    def velocity_bar(
+        constraint: int,
+        side: int,
+        k: int,
+        world: int,
+        constrained: Constrained,
+        constraints: Constraints,
+        rows_bar: Rows,
+        inputs: RowInputs,
+    ):
+        """Return the adjoint of qd of degree of freedom k, on the path of a side, from a constraint's row."""
+        item = constraints.item[constraint, world]
+        bar = zero
+        if constrained.tendon_side[item, k] == side:
+            share = inputs.references.tendon[item, world][2]
+            bar = share * inputs.tendon_row[item, k, world] * rows_bar.rhs[constraint, world][0]
+        return bar
 
     @wp.func
     def row_adjoint(
@@ -54,12 +75,13 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
                 if constrained.tendon_side[item, k] == side:
                     value = inputs.tendon_row[item, k, world]
                     share_bar += value * b_bar[0] * inputs.qd[world, k]
-                    inputs_bar.qd[world, k] += share * value * b_bar[0]
+                    if wp.static(of_dofs):
+                        inputs_bar.qd[world, k] += share * value * b_bar[0]
                     g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
                     inputs_bar.tendon_row[item, k, world] = g[0]
         inputs_bar.references.tendon[item, world] += vec3(zero, zero, share_bar)
 
-    return SimpleNamespace(row_adjoint=row_adjoint)
+    return SimpleNamespace(velocity_bar=velocity_bar, row_adjoint=row_adjoint)
 
 
 @functools.cache

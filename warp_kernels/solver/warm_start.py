@@ -21,7 +21,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def warm_start_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels for one precision, one thread per world, none with an adjoint of Warp's."""
+    """Return the kernels for one precision, none with an adjoint of Warp's."""
     vec3 = warp_types(scalar).vec3
     module = kernel_module("warm_start", scalar)
 
@@ -60,8 +60,8 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         start_source: wp.array2d(dtype=int),
         start: wp.array2d(dtype=vec3),
     ):
-        """Match constraints to those of the previous step. start_source: matching constraint, -1 if there is none;
-        start: its impulses, or zero.
+        """Match constraints to those of the previous step, one thread per world. start_source: matching constraint, -1
+        if there is none; start: its impulses, or zero.
         """
         world = wp.tid()
         room = previous_key.shape[0]
@@ -99,6 +99,62 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
                 start_source[i, world] = found
             constraint_key[i, world] = key
 
+    @wp.func
+    def matching(i: int, key: wp.vec4i, previous_key: wp.array2d(dtype=wp.vec4i), world: int):
+        """Return the constraint of the previous step with this key, -1 if there is none; usually it is the i-th."""
+        room = previous_key.shape[0]
+        found = int(-1)
+        tried = int(0)
+        j = int(i)
+        while found < 0 and tried < room:
+            other = previous_key[j, world]
+            if other == key:
+                found = j
+            elif other[0] == wp.static(NO_KEY):  # nor have those after it a key
+                tried += room - j
+                j = 0
+            else:
+                tried += 1
+                j += 1
+                if j == room:
+                    j = 0
+        return found
+
+    @wp.kernel(module=module, enable_backward=False)
+    def match_each_constraint(
+        # Model
+        threads: int,
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        # Data in
+        constraints: Constraints,
+        slot_pair: wp.array2d(dtype=int),
+        slot_identity: wp.array2d(dtype=int),
+        previous_key: wp.array2d(dtype=wp.vec4i),
+        previous_impulse: wp.array2d(dtype=vec3),
+        # Data out
+        constraint_key: wp.array2d(dtype=wp.vec4i),
+        start_source: wp.array2d(dtype=int),
+        start: wp.array2d(dtype=vec3),
+    ):
+        """Match constraints as ``match_constraints``, over (thread, world): threads share the constraints of a
+        world.
+        """
+        thread, world = wp.tid()
+        count = constraints.count[world]
+        for i in range(thread, previous_key.shape[0], threads):
+            key = wp.vec4i(wp.static(NO_KEY), 0, 0, 0)
+            if i < count:
+                kind = constraints.kind[i, world]
+                key = key_of(kind, constraints.item[i, world], world, pair_a, pair_b, slot_pair, slot_identity)
+                found = matching(i, key, previous_key, world)
+                value = vec3()
+                if found >= 0:
+                    value = previous_impulse[found, world]
+                start[i, world] = value
+                start_source[i, world] = found
+            constraint_key[i, world] = key
+
     @wp.kernel(module=module, enable_backward=False)
     def start_adjoint(
         # Data in
@@ -109,7 +165,9 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         previous_impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """Propagate the adjoint of the initial impulses to those at the end of the previous step."""
+        """Propagate the adjoint of the initial impulses to those at the end of the previous step, one thread per
+        world.
+        """
         world = wp.tid()
         for j in range(previous_impulse_bar.shape[0]):
             previous_impulse_bar[j, world] = vec3()
@@ -134,6 +192,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         match_constraints=match_constraints,
+        match_each_constraint=match_each_constraint,
         start_adjoint=start_adjoint,
         store_impulse_adjoint=store_impulse_adjoint,
     )

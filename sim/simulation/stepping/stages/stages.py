@@ -13,6 +13,7 @@ from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.stages.constraints.constraints import ConstraintStage
 from sim.simulation.stepping.stages.constraints.errors import ConstraintErrors
 from sim.simulation.stepping.stages.constraints.surface_motion import SurfaceMotion, surface_motion
+from sim.simulation.stepping.stages.constraints.teams import ConstraintStageOfTeams
 from sim.simulation.stepping.stages.constraints.warm_start import WarmStart
 from sim.simulation.stepping.stages.contacts import ContactStage
 from sim.simulation.stepping.stages.forces.actuation import Actuation
@@ -68,7 +69,8 @@ class Stages(Workspace):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.link_forces: LinkForces = LinkForces(self)
-        self.trees: TreePasses = (TeamTreePasses if self.threads_per_world > 1 else TreePasses)(self)
+        by_teams = self.threads_per_world > 1
+        self.trees: TreePasses = (TeamTreePasses if by_teams else TreePasses)(self)
         self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
         self.dynamics: FreeDynamics = type(self).dynamics_of(self)
         self.actuation: Actuation = Actuation(self)
@@ -76,7 +78,7 @@ class Stages(Workspace):
         self.contact_stage: ContactStage = ContactStage(self)
         self.surfaces: SurfaceMotion | None = surface_motion(self)
         self.errors: ConstraintErrors = ConstraintErrors(self)
-        self.constraint_stage: ConstraintStage = ConstraintStage(self)
+        self.constraint_stage: ConstraintStage = (ConstraintStageOfTeams if by_teams else ConstraintStage)(self)
         self.impact_times: ImpactTimes = ImpactTimes(self)
         self.warm_start: WarmStart = WarmStart(self)
         self.impulses: Impulses = choose_impulses(self)(self)

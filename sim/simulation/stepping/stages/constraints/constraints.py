@@ -115,7 +115,7 @@ class ConstraintStage(Stage):
             return
         if self.switch_on.shape[0]:
             step.launch(switch_kernels(step.scalar).read_switches, step.num_worlds)
-        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds)
+        self._list()
         if self.max_couplings:
             step.launch(delassus_kernels(step.scalar).list_couplings, step.num_worlds)
         if step.solver.rows_by_groups:
@@ -131,6 +131,16 @@ class ConstraintStage(Stage):
             step.launch_over_constraints(tendon_constraint_kernels(step.scalar).tendon_constraint_rows)
         step.solver.write_matrix()
 
+    def _list(self) -> None:
+        """List the active constraints."""
+        self._step.launch(constraint_kernels(self._step.scalar).list_constraints, self._step.num_worlds)
+
+    def _row_adjoint(self) -> None:
+        """Propagate the adjoints of all rows but those of pyramids."""
+        step = self._step
+        kernels = row_adjoint_kernels(step.scalar, not step.solver.adjoint_by_groups)
+        step.launch(kernels.row_adjoint, step.num_worlds)
+
     def break_loaded(self) -> None:
         """Write which points, welds and couplings are broken after the step, if they may break."""
         step = self._step
@@ -142,8 +152,7 @@ class ConstraintStage(Stage):
         step = self._step
         if not step.max_constraints:
             return
-        kernels = row_adjoint_kernels(step.scalar, not step.solver.adjoint_by_groups)
-        step.launch(kernels.row_adjoint, step.num_worlds)
+        self._row_adjoint()
         if step.errors.pyramids_resist:
             step.launch(resistance_kernels(step.scalar).resistance_row_adjoint, step.num_worlds)
         if step.surfaces:

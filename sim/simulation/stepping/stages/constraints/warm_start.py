@@ -48,9 +48,13 @@ class WarmStart(Stage):
     def match(self) -> None:
         """Compute the initial guess."""
         step = self._step
-        if step.warm:
-            kernel = warm_start_kernels(step.scalar).match_constraints
-            step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
+        if not step.warm:
+            return
+        kernels, identity = warm_start_kernels(step.scalar), step.contact_stage.identity()
+        if step.threads_per_world > 1:
+            step.launch_over_constraints(kernels.match_each_constraint, slot_identity=identity)
+        else:
+            step.launch(kernels.match_constraints, step.num_worlds, slot_identity=identity)
 
     def adjoint(self) -> None:
         """Add the adjoint of the next step's initial guess to that of the impulses."""

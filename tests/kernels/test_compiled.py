@@ -1,11 +1,13 @@
-"""Every Warp module compiles for compute capability 9.0, with or without a GPU, and has no adjoint that Warp doubts."""
+"""Every Warp module compiles for compute capabilities 9.0 and 12.0, with or without a GPU, and has no adjoint that Warp
+doubts.
+"""
 
 from pathlib import Path
 
 import pytest
 import warp as wp
 
-from tests.kernels.ahead import compile_ahead, differentiation_warnings, warp_messages
+from tests.kernels.ahead import ARCH, ARCHS, compile_ahead, differentiation_warnings, warp_messages
 from tests.kernels.compiled import changed, faults, identity, read_record
 from tests.kernels.registers import (
     BOUNDS,
@@ -49,10 +51,11 @@ def test_registry_finds_the_kernels() -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.__name__)
-def test_every_module_compiles(scalar: type, part: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_module_compiles(arch: int, scalar: type, part: int, tmp_path: Path) -> None:
     """Those that the record lists as they are have compiled."""
-    left = changed(all_modules(scalar), read_record())
-    found = faults(left[part::PARTS], tmp_path)
+    left = changed(all_modules(scalar), read_record(arch))
+    found = faults(left[part::PARTS], tmp_path, arch)
     assert not found, "\n".join(f"{name}: {text}" for name, text in found.items())
 
 
@@ -81,7 +84,7 @@ def test_a_module_that_does_not_compile_is_named(tmp_path: Path) -> None:
     path.write_text(WRONG)
     names: dict[str, wp.Module] = {}
     exec(compile(WRONG, str(path), "exec"), names)
-    assert list(faults([names["module"]], tmp_path)) == ["wrong"]
+    assert list(faults([names["module"]], tmp_path, ARCH)) == ["wrong"]
 
 
 def test_registers_of_a_module(tmp_path: Path) -> None:

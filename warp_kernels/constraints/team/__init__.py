@@ -1,0 +1,1 @@
+"""Constraints by a team of threads per world: their list, and the adjoint of their rows."""
