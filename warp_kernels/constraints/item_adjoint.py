@@ -60,7 +60,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         return factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, paths.dof_depth[k]) == k
 
     @wp.func
-    def own_adjoint(
+    def constraint_adjoint(
         i: int,
         kind: int,
         world: int,
@@ -193,7 +193,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         i, kind, world, dof_q, trees, constraints, bounces, solved, rows_bar, inputs, inputs_bar
                     )
                 else:
-                    own_adjoint(
+                    constraint_adjoint(
                         i, kind, world, paths, trees, constrained, inputs, constraints, couplings, bounces, solved,
                         rows_bar, bounces_bar, lever_bar, inputs_bar,
                     )  # fmt: skip
