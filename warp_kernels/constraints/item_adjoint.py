@@ -60,7 +60,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         return factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, paths.dof_depth[k]) == k
 
     @wp.func
-    def constraint_adjoint(
+    def item_of_constraint(
         i: int,
         kind: int,
         world: int,
@@ -98,7 +98,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             )
 
     @wp.func
-    def dof_adjoint(
+    def item_of_dof(
         k: int,
         world: int,
         paths: Paths,
@@ -171,7 +171,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         """
         item, world = wp.tid()
         if item >= 2 * threads:
-            dof_adjoint(
+            item_of_dof(
                 item - 2 * threads, world, paths, trees, constrained, inputs, constraints, couplings, bounces, solved,
                 rows_bar, bounces_bar, inputs_bar,
             )  # fmt: skip
@@ -193,7 +193,7 @@ def item_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         i, kind, world, dof_q, trees, constraints, bounces, solved, rows_bar, inputs, inputs_bar
                     )
                 else:
-                    constraint_adjoint(
+                    item_of_constraint(
                         i, kind, world, paths, trees, constrained, inputs, constraints, couplings, bounces, solved,
                         rows_bar, bounces_bar, lever_bar, inputs_bar,
                     )  # fmt: skip
