@@ -1,4 +1,4 @@
-"""All measurements of a GPU, in pieces: the tests on it, then the benchmarks. ``make gpu`` runs it.
+"""All measurements of a GPU, in pieces: the tests on it, hashes of results, the benchmarks. ``make gpu`` runs it.
 
     python -m bench.gpu --minutes 9
     python -m bench.gpu --list
@@ -47,7 +47,7 @@ class Piece:
 
 
 def pieces(device: str, workers: int) -> list[Piece]:
-    """Return kernels, tests and benchmarks, in order of priority."""
+    """Return kernels, tests, hashes of results and benchmarks, in order of priority."""
     compiled = [
         Piece(f"kernels {dtype}", ("-m", "sim", "warmup", "--device", device, "--dtype", dtype))
         for dtype in ("float32", "float64")
@@ -77,7 +77,11 @@ def pieces(device: str, workers: int) -> list[Piece]:
         )
         for width in WIDTHS
     ]  # fmt: skip
-    return [*compiled, *tests, *benchmarks, *teams]
+    hashes = Piece(
+        "hashes",
+        ("-m", "bench.reproducibility", *on, "--worlds", "64", "4096", "--json", f"{RESULTS}/hashes_{label}.json"),
+    )
+    return [*compiled, *tests, hashes, *benchmarks, *teams]
 
 
 def run_pieces(

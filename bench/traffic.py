@@ -22,6 +22,8 @@ import warp as wp
 
 import sim
 import sim.arrays.device_model
+import sim.dynamics.dynamics
+import sim.dynamics.kinematics
 import sim.simulation.stepping.workspace
 from bench.report import write_json
 from bench.standing import standing
@@ -59,6 +61,8 @@ def as_on_a_gpu() -> Iterator[None]:
     with (
         mock.patch.object(sim.arrays.device_model, "LANES", 1),
         mock.patch.object(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most),
+        mock.patch.object(sim.dynamics.dynamics, "threads_of_world", lambda device, most: most),
+        mock.patch.object(sim.dynamics.kinematics, "threads_of_world", lambda device, most: most),
         mock.patch.object(sim.simulation.stepping.workspace, "loops_over_contacts", return_value=False),
     ):
         yield

@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.simulation.stepping.workspace import Workspace
 from tests.collision.harness import pebble
 from warp_kernels.collision.broad_phase import WORD
 from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
@@ -114,3 +115,18 @@ def test_rods_are_near_by_their_segments(worlds):
         simulator = sim.Simulator(model, DT, worlds, "cpu", sim.HardContact(margin=margin), threads=1)
         simulator.step(simulator.initial_state())
         np.testing.assert_array_equal(candidate_count(simulator.engine.shards[0].step), [expected] * worlds)
+
+
+@pytest.mark.filterwarnings("ignore::sim.OverlapWarning")
+def test_threads_share_words(monkeypatch):
+    """On a GPU four threads test the pairs of a word: the same bits, the last word's spare ones too."""
+    model = bodies(each=4)
+    found = []
+    for threads in (1, 4):
+        monkeypatch.setattr(Workspace, "word_threads", threads)
+        simulator = sim.Simulator(model, DT, 3, "cpu")
+        simulator.step(simulator.initial_state())
+        found.append(np.concatenate([s.step.contact_stage.candidate_bits.numpy() for s in simulator.engine.shards], 1))
+    assert found[0].any()
+    assert simulator.engine.shards[0].step.collision.num_pairs % WORD
+    np.testing.assert_array_equal(*found)

@@ -2,7 +2,8 @@
 
 For capsules, whose bounding spheres are loose, the segments are tested if the spheres may touch.
 
-Bits of 32 pairs make a word, so that few words have to be read to find a world's candidate pairs in order. A pair is
+Bits of 32 pairs make a word, so that few words have to be read to find a world's candidate pairs in order. Bytes are in
+the order of a little-endian processor, which CPUs and GPUs are. A pair is
 always a candidate if one of its sides has no bounding sphere.
 """
 
@@ -19,6 +20,8 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 
 WORD = 32
+BYTE = 8
+BYTES = WORD // BYTE
 # Segments whose squared sine is less than this share count as parallel, and the tolerance of their squared distance
 # then, as a share of the square of their half lengths together.
 PARALLEL = 1.0e-6
@@ -246,6 +249,7 @@ def broad_phase_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def find_candidates(
         # Model
+        bytes: int,
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
         geometries: Geometries,
@@ -254,17 +258,21 @@ def broad_phase_kernels(scalar: Any) -> SimpleNamespace:
         geometry_ball: wp.array2d(dtype=vec3),
         geometry_axis: wp.array2d(dtype=vec3),
         # Data out
-        candidate_bits: wp.array2d(dtype=wp.uint32),
+        candidate_bytes: wp.array3d(dtype=wp.uint8),
     ):
-        """Set the bits of the pairs of one word."""
-        word, world = wp.tid()
-        bits = wp.uint32(0)
-        first = word * WORD
-        for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
-            a = pair_a[pair]
-            b = pair_b[pair]
-            if pair_test.may_touch(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
-                bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
-        candidate_bits[word, world] = bits
+        """Set the bits of pairs, over (thread, world). A thread has this number of bytes of a word, 4 or 1.
+
+        candidate_bytes: the bits as bytes [word, world, 4].
+        """
+        thread, world = wp.tid()
+        for byte in range(thread * bytes, (thread + 1) * bytes):
+            bits = wp.uint32(0)
+            first = byte * BYTE
+            for pair in range(first, wp.min(first + BYTE, pair_a.shape[0])):
+                a = pair_a[pair]
+                b = pair_b[pair]
+                if pair_test.may_touch(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
+                    bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
+            candidate_bytes[byte // BYTES, world, byte % BYTES] = wp.uint8(bits)
 
     return SimpleNamespace(module=module, bound_geometries=bound_geometries, find_candidates=find_candidates)

@@ -19,6 +19,7 @@ from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from sim.simulation.stepping.stages.forces.tendons import TendonStage
 from sim.simulation.stepping.stages.forces.transmission import TransmissionStage
+from warp_kernels.collision.broad_phase import BYTES
 from warp_kernels.rollout.checkpoint import STEP
 from warp_kernels.rollout.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs
@@ -174,6 +175,11 @@ class Workspace(SolverChoice):
     def dof_threads(self) -> int:
         """Return the number of threads of a world in launches over degrees of freedom."""
         return threads_of_world(self.device, self.model.nv)
+
+    @property
+    def word_threads(self) -> int:
+        """Return the number of threads that test the pairs of one word of the broad phase."""
+        return threads_of_world(self.device, BYTES)
 
     @property
     def drift_velocity(self) -> wp.array:

@@ -10,7 +10,7 @@ from sim.arrays.launch import active_tape
 from sim.model.parameters import OF_PAIRS
 from sim.simulation.options import hard_options
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.collision.broad_phase import WORD, broad_phase_kernels
+from warp_kernels.collision.broad_phase import BYTES, WORD, broad_phase_kernels
 from warp_kernels.collision.broad_phase_groups import broad_phase_group_kernels
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -149,7 +149,14 @@ class ContactStage(Stage):
         groups = step.groups
         if groups.lanes == 1:
             self._bound_geometries()
-            step.launch(broad_phase_kernels(step.scalar).find_candidates, self.candidate_bits.shape)
+            bits, threads = self.candidate_bits, step.word_threads
+            shape, strides = (*bits.shape, BYTES), (*bits.strides, 1)
+            as_bytes: wp.array = wp.array(
+                ptr=bits.ptr, dtype=wp.uint8, shape=shape, strides=strides, device=bits.device, copy=False
+            )
+            dim = (threads * bits.shape[0], bits.shape[1])
+            kernel = broad_phase_kernels(step.scalar).find_candidates
+            step.launch(kernel, dim, bytes=BYTES // threads, candidate_bytes=as_bytes)
             return
         kernels, margin = broad_phase_group_kernels(step.scalar, groups.lanes), self._margin()
         bounded = (step.collision.colliding.shape[0], groups.num_groups)
