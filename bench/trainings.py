@@ -1,13 +1,17 @@
-"""Record of trainings, to which a run adds the missing ones."""
+"""Record of trainings, to which a run adds the missing ones, and policies that a training keeps."""
 
 import json
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.report import write_json
 from bench.timing import machine
+from sim.learn import Learner, processes, run, save_policy
 
+EVERY = 20.0  # seconds between two policies that are kept
 Row = dict[str, Any]
 
 
@@ -38,3 +42,38 @@ class Trainings:
             rows.sort(key=self._order)
         self._record["rows"] = rows
         write_json(self._path, self._record)
+
+
+def keep_policies(
+    learner: Learner,
+    folder: Path,
+    task: str,
+    options: Mapping[str, Any],
+    *,
+    minutes: float,
+    iterations: float = math.inf,
+) -> None:
+    """Train, and write a policy every 20 seconds: 0.pt, 1.pt, ... and times.json, with their steps and seconds.
+
+    Seconds are processor time, which other work on the machine doesn't shorten. Of several processes the first one
+    writes.
+
+    Args:
+        learner: the policy in training.
+        folder: folder of the files.
+        task: name of the task, which the files hold.
+        options: its options, likewise.
+        minutes: longest processor time of a process [min].
+        iterations: greatest number.
+    """
+    steps, seconds = [0], [0.0]
+    while True:
+        if processes.number() == 0:
+            save_policy(folder / f"{len(steps) - 1}.pt", learner.result, task, options)
+            times = {"steps": steps, "seconds": seconds, "envs": learner.env.num_envs}
+            (folder / "times.json").write_text(json.dumps(times))
+        if seconds[-1] >= 60.0 * minutes or learner.iteration >= iterations:
+            return
+        part = run(learner, iterations - learner.iteration, EVERY, clock=time.process_time)
+        steps.append(steps[-1] + int(part.steps[-1]))
+        seconds.append(seconds[-1] + float(part.seconds[-1]))

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +25,10 @@ import warp as wp
 from tqdm import tqdm
 
 from bench.timing import machine
-from bench.trainings import Trainings
+from bench.trainings import Trainings, keep_policies
 from examples.rl.walk import SECONDS, Engine, Walk, follow, here, in_mujoco, random_commands
 from sim.envs import Task, VelocityTask, make_task
-from sim.learn import Policy, load_policy, make_learner, processes, run, save_policy
+from sim.learn import Policy, load_policy, make_learner, processes
 
 
 class Case(NamedTuple):
@@ -61,7 +60,6 @@ CASES = {
     ("G1Velocity", "mujoco", "ppo"): Case(5, processes=1, envs=512, minutes=8.0),
 }
 TASKS, LAWS, ALGORITHMS = (list(dict.fromkeys(parts)) for parts in zip(*CASES, strict=True))
-EVERY = 20.0  # seconds between two policies that are played
 
 
 def main() -> None:
@@ -105,18 +103,7 @@ def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
     learner = make_learner(
         task, algorithm, iterations=case.iterations, seed=seed, device="cpu", threads=1, envs=case.envs
     )
-    steps, seconds = [0], [0.0]
-    while True:
-        if processes.number() == 0:
-            save_policy(folder / f"{len(steps) - 1}.pt", learner.result, name, {"law": law})
-            times = {"steps": steps, "seconds": seconds, "envs": case.envs}
-            (folder / "times.json").write_text(json.dumps(times))
-        if seconds[-1] >= 60.0 * case.minutes or learner.iteration >= case.iterations:
-            return
-        # Processor time: other work on the machine doesn't shorten a training.
-        part = run(learner, case.iterations - learner.iteration, EVERY, clock=time.process_time)
-        steps.append(steps[-1] + int(part.steps[-1]))
-        seconds.append(seconds[-1] + float(part.seconds[-1]))
+    keep_policies(learner, folder, name, {"law": law}, minutes=case.minutes, iterations=case.iterations)
 
 
 def measure(name: str, law: str, algorithm: str, seed: int, *, kept: Path | None = None) -> dict[str, Any]:

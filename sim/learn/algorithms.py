@@ -47,8 +47,8 @@ ALGORITHMS = {
 # Settings of tasks that need other values than the defaults. Robots that walk need many environments with different
 # contacts, and clipped adjoints; with more noise than this they fall before they learn. A hopper has to leave its
 # standing pose, which takes more noise, a wider bound and a longer horizon. Legged robots with servos learn
-# faster with near rewards, and if an update may change the policy more; those that get up have large actions, with
-# which they only stand if there is less noise.
+# faster with near rewards, and if an update may change the policy more; those that get up find out how by noise that
+# lasts.
 WALKING: dict[str, Any] = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
 HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
@@ -56,6 +56,7 @@ SERVOS = {
     "envs": 512, "horizon": 24, "discount": 0.97, "trace": 0.9, "divergence": 0.04, "hidden": (128, 128),
     "value_hidden": (128, 128),
 }  # fmt: skip
+RISING = {**SERVOS, "deviation": 0.6, "discount": 0.98, "trace": 0.95, "divergence": 0.02, "entropy": 0.005}
 GAIT = {
     **WALKING, "envs": 128, "horizon": 24, "deviation": 0.15, "discount": 0.97, "policy_rate": 1e-3, "value_rate": 1e-3,
 }  # fmt: skip
@@ -64,7 +65,7 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("shac", "Hopper mujoco"): HOPPING_ON_SOFT_GROUND,
     **{("shac", robot): WALKING for robot in ("Ant", "AntPaper", "HalfCheetah", "Humanoid")},
     ("ppo", "LeggedTask"): SERVOS,
-    ("ppo", "GetUpTask"): {**SERVOS, "deviation": 0.2, "discount": 0.98, "trace": 0.95},
+    ("ppo", "GetUpTask"): RISING,
     ("ppo", "PickAndPlace"): {"envs": 128, "horizon": 24},
     ("shac", "LeggedTask"): {**WALKING, "deviation": 0.15, "discount": 0.97},
     ("shac", "GaitTask"): GAIT,

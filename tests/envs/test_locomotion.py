@@ -255,23 +255,29 @@ def test_targets_are_in_units_of_the_actuators(tmp_path):
     torch.testing.assert_close(inputs, torch.tensor([[0.6, 0.2]]))
 
 
+def upright_action(task: sim.envs.GetUpTask, state: TaskState) -> torch.Tensor:
+    """Return the action whose targets are the joints of the standing robot."""
+    return -task.bent(state) / task.of_joints("action_scale", task.action_scale)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "feet", "options", "steps"),
     [
         ("Go2Velocity", 4, {"idle": 1.0}, 25),
-        ("Go2GetUp", 4, {"first_tilt": 0.0, "bend": 0.1}, 50),
+        ("Go2GetUp", 4, {"tilt": 0.0, "bend": 0.1}, 50),
         ("G1Velocity", 2, {"idle": 1.0}, 25),
     ],
 )
 def test_robots_of_example_robot_data_stand(name, feet, options, steps):
-    """With actions and commands of zero, for half a second; one that falls upright, after a second."""
+    """With the standing targets and no command, for half a second; one that falls upright, after a second."""
     env = sim.envs.make(name, 2, device="cpu", seed=0, delay=0.01, **options)
     task = env.task
     assert (len(task.robot.feet), len(task.robot.joints), env.num_actions) == (feet, 12, 12)
     env.reset()
     for _ in range(steps):
-        _, reward, terminated, _, _ = env.step(torch.zeros(2, 12))
+        action = upright_action(task, env.state) if isinstance(task, sim.envs.GetUpTask) else torch.zeros(2, 12)
+        _, reward, terminated, _, _ = env.step(action)
         assert not terminated.any()
     assert bool(reward.isfinite().all())
     assert bool((task.height(env.state) > 0.8 * task.robot.height).all())
@@ -596,8 +602,8 @@ def test_settings_out_of_range(options, named):
     with raises_naming(*named):
         QuadrupedVelocity(**options)
     for tilt in (-1.0, 3.2):
-        with raises_naming("first_tilt", str(tilt).removesuffix(".0")):
-            QuadrupedGetUp(first_tilt=tilt)
+        with raises_naming("tilt", str(tilt).removesuffix(".0")):
+            QuadrupedGetUp(tilt=tilt)
 
 
 def test_each_episode_draws_a_delay_of_the_servos():
@@ -639,9 +645,6 @@ def test_robots_get_up_from_any_orientation():
     env.reset()
     for q in env.state.q.numpy():
         assert min(lowest_points(task.model(), q).values()) > 0.0
-    q, qd = task.starts(1000, torch.Generator().manual_seed(0))
-    _, _, down = task.motion(replace(env.state, q=q, qd=qd))
-    assert down.abs().mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.05)
     for _ in range(25):
         _, _, terminated, _, _ = env.step(torch.zeros(64, 12))
         assert not terminated.any()
@@ -651,34 +654,34 @@ def test_robots_get_up_from_any_orientation():
     assert task.standing(state).tolist() == [True, False]
     found = task.reward(state, torch.zeros(2, 12), state)
     assert {name: value.tolist() for name, value in found.items()} == {
-        **dict.fromkeys(("upright", "high", "pose", "still"), pytest.approx([0.02, 0.0])),
+        "upright": pytest.approx([0.03, 0.02 * math.exp(-8.0)]),
+        "high": pytest.approx([0.02, 0.02 * math.exp(-8.0)]),
+        **dict.fromkeys(("pose", "still"), pytest.approx([0.02, 0.0])),
         **dict.fromkeys(("smooth", "acceleration", "speeds"), pytest.approx([0.0, 0.0])),
     }
 
 
-def test_robots_that_stood_fall_from_larger_tilts():
-    """Tilts are evenly distributed up to the angle of the environment, about any horizontal axis, with any heading."""
-    task = QuadrupedGetUp(dtype="float64")
-    env = VectorEnv(task, 600, device="cpu", seed=0)
-    env.reset()
-    stands, tilt = torch.zeros(600).double(), torch.full((600,), 1.0).double()
-    stands[:300], tilt[100:200] = 1.0, 3.0
-    tilt[500:] = 0.9
-    last = replace(env.state, data={**env.state.data, "stands": stands, "tilt": tilt}).detach()
-    first = task.begin(NewEpisodes(torch.arange(600), torch.Generator().manual_seed(0), last))
-    expected = torch.tensor([1.5, math.pi, 1.5, 0.8, 0.8, 0.8]).double().repeat_interleave(100)
-    expected[300:500] = 0.8
-    torch.testing.assert_close(first.data["tilt"], expected)
+def test_robots_fall_from_any_tilt_up_to_the_largest():
+    """Tilts are evenly distributed, about any horizontal axis, with any heading; none of the robots stands yet."""
+    task = QuadrupedGetUp(dtype="float64", tilt=2.0)
+    first = task.begin(NewEpisodes(torch.arange(600), torch.Generator().manual_seed(0), None))
     assert not first.data["stands"].any()
     turn = Rotation.from_quat(first.q[:, 3:7].numpy()).as_matrix()
-    tilts = np.arccos(turn[:, 2, 2].clip(-1.0, 1.0)) / expected.numpy()
+    tilts = np.arccos(turn[:, 2, 2].clip(-1.0, 1.0)) / 2.0
     assert tilts.max() < 1.0 + 1e-6
     np.testing.assert_allclose(np.quantile(tilts, (0.1, 0.5, 0.9)), (0.1, 0.5, 0.9), atol=0.06)
     tilted = turn[tilts > 0.3]
     assert abs(tilted[:, :2, 2]).mean() > 0.2
     np.testing.assert_allclose(tilted[:, :2, 2].mean(axis=0), 0.0, atol=0.08)
     np.testing.assert_allclose(np.stack([turn[:, 0, 0], turn[:, 1, 0]]).mean(axis=1), 0.0, atol=0.1)
-    assert min(lowest_points(task.model(), first.q[0].numpy()).values()) > 0.0
+
+
+def test_actions_of_robots_that_get_up_change_the_angles_of_their_joints():
+    task = QuadrupedGetUp(dtype="float64", action_scale=0.3)
+    env = VectorEnv(task, 4, device="cpu", seed=0)
+    env.reset()
+    targets = task.inputs(env.state, torch.full((4, 12), 0.5, dtype=torch.float64))["control"]
+    torch.testing.assert_close(targets, env.state.q[:, 7:] + 0.15)
 
 
 def test_the_reward_of_getting_up_falls_with_tilt_bent_joints_and_motion():
@@ -694,15 +697,16 @@ def test_the_reward_of_getting_up_falls_with_tilt_bent_joints_and_motion():
     state = replace(env.state, q=q, qd=qd)
     found = task.terms(state, torch.zeros(4, 12), state)
     upright = math.cos(half) ** 2
+    turned = math.exp(-8.0 * math.sin(half) ** 2)
     expected = {
-        "upright": [1.0, upright, 1.0, 1.0],
-        "high": [1.0, upright**4, 1.0, 1.0],
-        "pose": [1.0, upright**8, math.exp(-1.25), 1.0],
-        "still": [1.0, upright**8, math.exp(-1.25), math.exp(-2.0)],
+        "upright": [1.0, (2.0 * turned + upright) / 3.0, 1.0, 1.0],
+        "high": [1.0, turned, 1.0, 1.0],
+        "pose": [1.0, upright**8, math.exp(-0.5), 1.0],
+        "still": [1.0, upright**8, math.exp(-0.5), math.exp(-1.0)],
     }
     for name, values in expected.items():
         assert found[name].tolist() == pytest.approx(values, rel=1e-6), name
-    assert upright**8 == pytest.approx(0.5, abs=0.02)
+    assert (upright**8, turned) == pytest.approx((0.5, 0.5), abs=0.03)
     assert task.advance(state, torch.zeros(4, 12), state)["stands"].tolist() == [1.0, 0.0, 1.0, 1.0]
 
 

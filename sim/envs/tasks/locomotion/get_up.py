@@ -9,20 +9,19 @@ import torch
 
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.tasks.locomotion.checks import require_numbers
-from sim.envs.tasks.locomotion.legged_robot import ByJoint, LeggedRobot
+from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.errors import ModelError
 from sim.torch.quaternions import quaternion_product
-
-FARTHER, NEARER = 0.5, 0.25  # change of the largest tilt after an episode [rad]
 
 
 class GetUpTask(LeggedTask):
     """A legged robot that falls down from any orientation, gets up and stands still.
 
-    Actions, observations and random parameters are those of :class:`LeggedTask`. Episodes end by time, and on terrain
-    beyond its border. An episode begins with a robot above the ground that is tilted by a random angle. The largest
-    angle grows for an environment whose robot stands at the end of an episode, and falls for one whose robot doesn't.
+    Observations and random parameters are those of :class:`LeggedTask`. Actions change the angles of the joints: a
+    servo's target is the present angle and ``action_scale`` times the action, so that random actions add up to large
+    motions (as in MuJoCo Playground, Zakka et al. 2025). Episodes end by time, and on terrain beyond its border. An
+    episode begins with a robot above the ground.
 
     The reward has a part for turning over ("upright"), one for the height of a robot that is upright ("high"), one for
     the standing pose ("pose"), and one for a robot in this pose that doesn't move ("still").
@@ -34,7 +33,7 @@ class GetUpTask(LeggedTask):
 
     Attributes:
         bend: largest distance of a joint from the standing pose at the beginning [rad].
-        first_tilt: largest angle between base and vertical in the first episodes, at most pi [rad].
+        tilt: largest angle between base and vertical at the beginning, at most pi [rad].
 
     Example:
         >>> import sim.envs
@@ -45,57 +44,47 @@ class GetUpTask(LeggedTask):
     """
 
     max_episode_length = 200
-    action_scale: ByJoint = 1.5
     push = 0.0
-    bend: float = 0.5
-    first_tilt: float = 0.8
+    bend: float = 1.0
+    tilt: float = math.pi
     weights: Mapping[str, float] = MappingProxyType(
         {
-            "upright": 1.0, "high": 1.0, "pose": 1.0, "still": 1.0, "smooth": -0.01, "acceleration": -1e-7,
+            "upright": 1.5, "high": 1.0, "pose": 1.0, "still": 1.0, "smooth": -0.005, "acceleration": -1e-7,
             "speeds": -0.0002,
         }
     )  # fmt: skip
 
     def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
         super().__init__(robot, law, **settings)
-        self.logged = (*self.logged, "stands", "tilt")
-        require_numbers(self, ("bend", "first_tilt"))
-        if self.first_tilt > math.pi:
-            raise ModelError(f"{type(self).__name__}.first_tilt is {self.first_tilt:g}; it must be at most pi")
+        self.logged = (*self.logged, "stands")
+        require_numbers(self, ("bend", "tilt"))
+        if self.tilt > math.pi:
+            raise ModelError(f"{type(self).__name__}.tilt is {self.tilt:g}; it must be at most pi")
 
     def begin(self, new: NewEpisodes) -> TaskState:
-        """Return robots as :meth:`starts` has them, tilted as far as their environments have come."""
+        """Return robots as :meth:`starts` has them; none of them stands yet."""
         first = super().begin(new)
-        tilt = torch.full((len(new),), self.first_tilt).to(first.q)
-        if new.last is not None:
-            change = torch.where(new.last.data["stands"] > 0.0, FARTHER, -NEARER)
-            tilt = (new.last.data["tilt"] + change).clamp(self.first_tilt, math.pi)
-        q = first.q.clone()
-        q[:, 3:7] = self._tilted(tilt, new.generator)
-        data = {**first.data, "stands": torch.zeros(len(new)).to(q), "tilt": tilt}
-        if self.robot.terrain is not None:
-            data["heights"] = self._scan(q)
-        return self.episodes(q, first.qd, data, first.act)
+        data = {**first.data, "stands": torch.zeros(len(new)).to(first.q)}
+        return self.episodes(first.q, first.qd, data, first.act)
 
     def starts(self, n: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return coordinates [n, nq] and velocities [n, nv] of robots above the ground, with any orientation, almost at
-        rest.
+        """Return coordinates [n, nq] and velocities [n, nv] of robots above the ground, almost at rest: with any
+        heading, tilted about any horizontal axis by up to :attr:`tilt`.
         """
         q, qd = super().starts(n, generator)
         q[:, 2] = 1.5 * self.robot.height
-        q[:, 3:7] = torch.nn.functional.normalize(self.normal((n, 4), generator, 1.0), dim=1)
+        half = 0.5 * self.uniform((n,), generator, 0.0, self.tilt)
+        axis = self.uniform((n,), generator, -math.pi, math.pi)
+        zero = torch.zeros_like(half)
+        tilted = torch.stack([half.sin() * axis.cos(), half.sin() * axis.sin(), zero, half.cos()], dim=1)
+        q[:, 3:7] = quaternion_product(tilted, q[:, 3:7])
         q[:, 7:] = self._start.to(q)[7:] + self.uniform((n, q.shape[1] - 7), generator, -self.bend, self.bend)
         return q, qd
 
-    def _tilted(self, largest: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """Return orientations [n, 4] with any heading, tilted about any horizontal axis by up to these angles [n]."""
-        n = len(largest)
-        half = 0.5 * largest * self.uniform((n,), generator, 0.0, 1.0)
-        axis, heading = self.uniform((2, n), generator, -math.pi, math.pi)
-        zero = torch.zeros_like(half)
-        tilt = torch.stack([half.sin() * axis.cos(), half.sin() * axis.sin(), zero, half.cos()], dim=1)
-        turn = torch.stack([zero, zero, (0.5 * heading).sin(), (0.5 * heading).cos()], dim=1)
-        return quaternion_product(tilt, quaternion_product(turn, self._start.to(largest)[3:7].expand(n, 4)))
+    def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the targets of the servos."""
+        angles = state.q[:, 7:][:, self._servos.to(action.device)]
+        return {"control": self._gear.to(action) * (angles + self._change.to(action) * action)}
 
     def standing(self, state: TaskState) -> torch.Tensor:
         """Return a mask of robots that stand: upright within 0.3 rad, and at least 0.8 of the standing height [n].
@@ -113,16 +102,17 @@ class GetUpTask(LeggedTask):
     def terms(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the terms of the reward [n], by name, without weights."""
         velocity, rate, down = self.motion(after)
+        # At an angle a to the vertical, upright is cos²(a/2). Its eighth power and `turned` are 1/2 at 33 degrees.
         upright = 0.5 * (1.0 - down[:, 2])
-        height = self.height(after)
-        height = torch.where(height.isfinite(), height, 0.0)  # no reward beyond the border of a terrain
-        # At an angle a to the vertical, upright is cos²(a/2); its eighth power is 1/2 at 33 degrees.
-        pose = upright**8 * torch.exp(-5.0 * self.bent(after).square().mean(dim=1))
+        turned = torch.exp(8.0 * (upright - 1.0))
+        height = self.height(after) / self.robot.height
+        height = torch.where(height.isfinite(), height, 0.0).clamp(0.0, 1.0)  # infinite beyond the border of a terrain
+        pose = upright**8 * height**2 * torch.exp(-2.0 * self.bent(after).square().mean(dim=1))
         return {
-            "upright": upright,
-            "high": upright**4 * (height / self.robot.height).clamp(0.0, 1.0),
+            "upright": (2.0 * turned + upright) / 3.0,
+            "high": turned * height,
             "pose": pose,
-            "still": pose * torch.exp(-4.0 * sum_of_squares(velocity) - sum_of_squares(rate)),
+            "still": pose * torch.exp(-2.0 * sum_of_squares(velocity) - 0.5 * sum_of_squares(rate)),
             "smooth": sum_of_squares(action - before.data["action"]),
             "acceleration": self.acceleration(before, after),
             "speeds": sum_of_squares(after.qd[:, 6:]),

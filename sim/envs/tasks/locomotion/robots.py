@@ -25,8 +25,6 @@ from sim.terrain import Rough, Slope, Stairs, Terrain, generate
 
 Ground = Terrain | str | None
 EASY_TO_HARD = (Slope(grade=(0.05, 0.3)), Rough(amplitude=(0.01, 0.05)), Stairs(rise=(0.02, 0.1)))
-# Of the quadrupeds' joints when they get up, so that thighs and calves turn to their limits [rad].
-WIDE = MappingProxyType({".*hip.*": 0.8, ".*thigh.*": 2.2, ".*calf.*": 1.2})
 
 
 class _OfQuadruped(LeggedTask):
@@ -60,8 +58,6 @@ class QuadrupedGetUp(_OfQuadruped, GetUpTask):
         delay: largest delay of the servos, which each episode draws [s].
         **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
     """
-
-    action_scale = WIDE
 
 
 class _OfGo2(LeggedTask):
@@ -109,8 +105,6 @@ class Go2GetUp(_OfGo2, GetUpTask):
         delay: largest delay of the servos, which each episode draws [s].
         **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
     """
-
-    action_scale = WIDE
 
 
 class G1Velocity(GaitTask):
