@@ -29,6 +29,7 @@ from bench import (
     parallel_training,
     policies_page,
     robot_page,
+    skills_page,
     speed_page,
     walking_page,
 )
@@ -42,8 +43,8 @@ INTRODUCTION = """\
 # Results
 
 These pages repeat the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
-Bodies*, ICML 2021) and compare the paper's numbers with those measured here. One page has robots
-that follow velocities, and one compares forces and sensors with MuJoCo's.
+Bodies*, ICML 2021) and compare the paper's numbers with those measured here. Further pages have robots
+that follow velocities, get up and carry boxes, and one compares forces and sensors with MuJoCo's.
 """
 INTRODUCTION_END = """\
 The scenes are not the paper's, except for the pendulums and the ant of sample enhancement, because the paper does not
@@ -315,6 +316,12 @@ PAGES = [
         (Section("", "walking_cpu.json", "python -m bench.walking --seeds 5", walking_page.section),),
     ),
     Page(
+        "skills",
+        "Robots that get up, and an arm that carries boxes",
+        "Quadrupeds learn to get up from any fall, and an arm learns to pick up boxes, in minutes on one core.",
+        (Section("", "skills_cpu.json", "python -m bench.skills --seeds 5", skills_page.section),),
+    ),
+    Page(
         "sample-enhancement",
         "Ants with sample enhancement",
         "Sample enhancement helps per simulation step, but not per second of training.\n"
@@ -456,6 +463,7 @@ PLOTS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
     "sample_enhancement": ants_page.plot_enhancement,
     "policies": curves.plot_policies,
     "walking": walking_page.plot_errors,
+    "skills": skills_page.plot_successes,
 }
 
 

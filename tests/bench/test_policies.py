@@ -2,12 +2,17 @@
 
 import importlib.util
 import json
+import math
 import shutil
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from bench import ants_page, curves, policies, policies_page, results, walking_page
+import sim.envs
+from bench import ants_page, curves, policies, policies_page, results, skills_page, walking_page
+from bench.trainings import keep_policies
+from sim.learn import load_policy, make_learner
 
 MACHINE = {"processor": "P", "load": "0.1"}
 
@@ -156,6 +161,38 @@ def test_walks_are_listed_with_the_time_to_the_goal(tmp_path) -> None:
     )
     walking_page.plot_errors(tmp_path / "curve.png", {"rows": rows})
     assert (tmp_path / "curve.png").stat().st_size > 5000
+
+
+def test_successes_are_listed_with_the_time_to_most_of_them(tmp_path) -> None:
+    common = {"task": "Go2GetUp", "law": "mujoco", "seconds": [0.0, 30.0, 60.2], "steps": [0, 5000, 1_000_000]}
+    rows = [
+        {"seed": 0, "load": [1.0, 2.2], "here": [0.0, 0.9375, 1.0], "mujoco": 0.96875, **common},
+        {"seed": 1, "load": [1.0, 2.2], "here": [0.0, 0.25, 0.5], "mujoco": 0.5, **common},
+        {**common, "task": "PickAndPlace", "seed": 0, "load": [1.0, 2.2], "here": [0.0, 0.0, 1.0], "mujoco": 1.0,
+         "distance": 0.0028},
+    ]  # fmt: skip
+    text = skills_page.section({"rows": rows})
+    assert "| Go2GetUp | mujoco | 2 | 1.0 | 60 | 1 of 2 | 30 | 32 to 64 | 32 to 62 |\n" in text
+    assert "| Go2GetUp | mujoco | 1 | 1 to 2 | 1,000,000 | 60 | - | 32 | 32 | - |\n" in text
+    assert "| PickAndPlace | mujoco | 0 | 1 to 2 | 1,000,000 | 60 | 60 | 64 | 64 | 2.8 |" in text
+    said = skills_page.in_short({"rows": rows}, "Go2GetUp")
+    assert "32 to 64 of 64 succeed with 2 seeds, nine tenths after 30 s; in MuJoCo 32 to 62." in said
+    skills_page.plot_successes(tmp_path / "curve.png", {"rows": rows})
+    assert (tmp_path / "curve.png").stat().st_size > 5000
+
+
+def test_policies_are_kept_with_their_times(tmp_path) -> None:
+    """A policy before the training and one after each part of it, of which there is one in three iterations."""
+    task = sim.envs.make_task("Pendulum-1", substeps=1)
+    learner = make_learner(task, "ppo", iterations=math.inf, device="cpu", envs=2, horizon=4)
+    keep_policies(learner, tmp_path, "Pendulum-1", {"substeps": 1}, minutes=10.0, iterations=3)
+    times = json.loads((tmp_path / "times.json").read_text())
+    assert times["steps"] == [0, 3 * 2 * 4]
+    assert times["envs"] == 2
+    assert 0.0 == times["seconds"][0] < times["seconds"][1] < 60.0
+    kept = [load_policy(tmp_path / f"{k}.pt")[0] for k in range(2)]
+    seen = torch.ones(1, kept[0].num_observations)
+    assert not torch.equal(kept[0](seen), kept[1](seen))
 
 
 def test_a_page_is_measured_again_by_one_command(tmp_path, monkeypatch) -> None:
