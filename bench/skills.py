@@ -96,7 +96,7 @@ def successes(policy: Policy, task: object, engine: str) -> tuple[float, float]:
     the boxes [m], or zero.
     """
     if isinstance(task, GetUpTask):
-        return walk.rise(policy, task, (walk.here if engine == "here" else walk.in_mujoco)(task)), 0.0
+        return walk.rise(policy, task, (walk.here if engine == "here" else walk.in_mujoco)(task))[0], 0.0
     assert isinstance(task, PickAndPlace)
     last = (carry.here if engine == "here" else carry.in_mujoco)(policy, task, BOXES).distance[-1]
     return float((last < NEAR).mean()), float(np.median(last))

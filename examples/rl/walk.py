@@ -6,8 +6,8 @@
 Prints the errors of the commanded velocities over 64 random commands of five seconds, without their first second: the
 mean distance of the velocity from the command at each action, and that of the mean velocity. The robot, its servos and
 the ground are written as MJCF for MuJoCo, whose contacts are soft. Writes walk.gif, a walk ahead, to the left, to the
-right and in a circle. Of a policy that gets up (QuadrupedGetUp) it prints how many of 64 robots stand after five
-seconds.
+right and in a circle. Of a policy that gets up (QuadrupedGetUp) it prints how many of 64 robots stand after a fall, and
+shows three of them.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from sim.learn.evaluation import Actor
 COMMANDS, SECONDS, SETTLING = 64, 5.0, 1.0  # number of commands, duration of each and of its beginning [s]
 TOUR = ((0.8, 0.0, 0.0), (0.0, 0.4, 0.0), (0.0, -0.4, 0.0), (0.6, 0.0, 1.0))  # largest commands of the animation
 TOUR_SECONDS = 3.0  # of each
+FALLS = slice(3)  # robots of the animation that get up
 # Simulates an action of all robots from q [n, nq], qd [n, nv] and servo targets [n, nu].
 Engine = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -167,11 +168,13 @@ def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: En
     return Walk(speed, missed, turn, int(fallen.any(dim=0).sum()), velocity.numpy(), q)
 
 
-def rise(policy: Actor, task: GetUpTask, engine: Engine, robots: int = COMMANDS) -> float:
-    """Let robots fall from random orientations, and return the fraction that stand at the end of an episode."""
+def rise(policy: Actor, task: GetUpTask, engine: Engine, robots: int = COMMANDS) -> tuple[float, np.ndarray]:
+    """Let robots fall from random orientations; return the fraction that stand at the end of an episode, and the motion
+    [actions + 1, robots, nq].
+    """
     q, qd = (value.numpy() for value in task.starts(robots, torch.Generator().manual_seed(0)))
-    *_, last = play(policy, task, q, qd, engine, [{}] * (task.max_episode_length + 1))
-    return float(task.standing(last).float().mean())
+    states = list(play(policy, task, q, qd, engine, [{}] * (task.max_episode_length + 1)))
+    return float(task.standing(states[-1]).float().mean()), np.stack([state.q.numpy() for state in states])
 
 
 def random_commands(task: VelocityTask, seed: int = 0) -> torch.Tensor:
@@ -198,22 +201,24 @@ def main() -> None:
     options = parser.parse_args()
     policy, name, task_options = load_policy(options.policy)
     task = load_task(name, **task_options)
-    engines = {"here": here, "MuJoCo": in_mujoco}
-    if isinstance(task, GetUpTask):
-        for engine, make in engines.items():
-            print(f"{engine:7} {rise(policy, task, make(task)):.0%} stand")
-        return
-    if not isinstance(task, VelocityTask):
-        raise ModelError(f"{options.policy}: '{name}' follows no velocities; train a VelocityTask")
+    if not isinstance(task, VelocityTask | GetUpTask):
+        raise ModelError(f"{options.policy}: '{name}' follows no velocities and gets up from no fall")
     folder = options.out or options.policy.parent
     if not options.no_render:
         make_folder(folder)
-    for engine, make in engines.items():
-        print(f"{engine:7} {follow(policy, task, random_commands(task), make(task), SECONDS)}")
+    motions = []
+    for engine, make in {"here": here, "MuJoCo": in_mujoco}.items():
+        if isinstance(task, GetUpTask):
+            share, motion = rise(policy, task, make(task))
+            print(f"{engine:7} {share:.0%} stand")
+            motions.append(np.concatenate(motion[:, FALLS].swapaxes(0, 1)))
+        else:
+            print(f"{engine:7} {follow(policy, task, random_commands(task), make(task), SECONDS)}")
     if not options.no_render:
-        q = follow(policy, task, tour(task), here(task), TOUR_SECONDS).q[:, 0]
+        if isinstance(task, VelocityTask):
+            motions.append(follow(policy, task, tour(task), here(task), TOUR_SECONDS).q[:, 0])
         size = (options.size[0], options.size[1])
-        write_animation(folder / "walk.gif", task.model(), q, task.step_dt, size=size)
+        write_animation(folder / "walk.gif", task.model(), motions[0], task.step_dt, size=size)
         print(f"wrote {folder / 'walk.gif'}")
 
 

@@ -179,7 +179,9 @@ def test_robots_stand_if_they_fall_on_their_feet():
 
     task = Dropped()
     for engine in (walk.here(task), walk.in_mujoco(task)):
-        assert walk.rise(upright_targets, task, engine, robots=3) == pytest.approx(1.0 / 3.0)
+        share, motion = walk.rise(upright_targets, task, engine, robots=3)
+        assert share == pytest.approx(1.0 / 3.0)
+        assert motion.shape == (51, 3, 19)
 
 
 def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
@@ -196,7 +198,9 @@ def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
     assert (tmp_path / "walk.gif").is_file()
     save_policy(tmp_path / "policy.pt", standing_policy(45), "QuadrupedGetUp", {})
     walk.main()
-    assert capsys.readouterr().out.count("% stand") == 2
+    said = capsys.readouterr().out
+    assert said.count("% stand") == 2
+    assert f"wrote {tmp_path / 'walk.gif'}" in said
     save_policy(tmp_path / "policy.pt", standing_policy(), "Ant", {})
     with pytest.raises(SystemExit, match="'Ant' follows no velocities"):
         walk.main()
