@@ -71,7 +71,7 @@ def keep_policies(
         if processes.number() == 0:
             save_policy(folder / f"{len(steps) - 1}.pt", learner.result, task, options)
             times = {"steps": steps, "seconds": seconds, "envs": learner.env.num_envs}
-            (folder / "times.json").write_text(json.dumps(times))
+            write_json(folder / "times.json", times)
         if seconds[-1] >= 60.0 * minutes or learner.iteration >= iterations:
             return
         part = run(learner, iterations - learner.iteration, EVERY, clock=time.process_time)

@@ -187,7 +187,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/learn/evaluation.py", "sim/learn/policy_files.py",
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/files.py",
         "sim/render/texture_files.py",
-        "examples/payload.py", "examples/rl/carry.py", "examples/rl/walk.py", "bench/walking.py",
+        "examples/payload.py", "examples/rl/carry.py", "examples/rl/walk.py", "bench/walking.py", "bench/skills.py",
         "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",
         "sim/importers/usd/motion.py",
         "bench/cameras.py", "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py",
