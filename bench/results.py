@@ -318,7 +318,7 @@ PAGES = [
     Page(
         "skills",
         "Robots that get up, and an arm that carries boxes",
-        "Quadrupeds learn to get up from any fall, and an arm learns to pick up boxes, in minutes on one core.",
+        "A quadruped learns to get up from any fall in minutes on one core. It gets up in MuJoCo, too.",
         (Section("", "skills_cpu.json", "python -m bench.skills --seeds 5", skills_page.section),),
     ),
     Page(
