@@ -27,38 +27,43 @@ def read_sky(data: bytes, name: str, budget: Budget | None = None) -> Texture:
         raise NoPictureError("is a file of Radiance whose rows don't go down and to the right, or that isn't of RGBE")
     height, width = int(size[1]), int(size[2])
     sized(width, height, budget)
-    pixels = _pixels(np.frombuffer(data, np.uint8, offset=end + 2 + size.end()), height, width)
+    pixels = _pixels(data[end + 2 + size.end() :], height, width)
     exponent = pixels[..., 3:].astype(np.int32)
     return Texture(np.where(exponent > 0, np.ldexp(pixels[..., :3].astype(np.float32), exponent - 136), 0.0), name)
 
 
-def _pixels(data: np.ndarray, height: int, width: int) -> np.ndarray:
+def _pixels(data: bytes, height: int, width: int) -> np.ndarray:
     """Return mantissas and exponents [height, width, 4], from rows that are compressed by channel or plain."""
     pixels, at = np.empty((height, width, 4), dtype=np.uint8), 0
     for row in pixels:
-        begin = data[at : at + 4].tolist()
-        if not NARROWEST <= width <= WIDEST or begin != [2, 2, width >> 8, width & 255]:
-            plain = data[at : at + 4 * width].reshape(-1, 4) if len(data) >= at + 4 * width else None
-            if plain is None or (plain[:, :3] == 1).all(axis=1).any():  # marks repeats of the oldest files
+        if not NARROWEST <= width <= WIDEST or data[at : at + 4] != bytes([2, 2, width >> 8, width & 255]):
+            plain = np.frombuffer(data[at : at + 4 * width], np.uint8)
+            if len(plain) < 4 * width or (plain.reshape(-1, 4)[:, :3] == 1).all(axis=1).any():
+                # Ones mark repeats in the oldest files.
                 raise NoPictureError("is a file of Radiance that is broken, or compressed in an old way")
-            row[:] = plain
+            row[:] = plain.reshape(-1, 4)
             at += 4 * width
             continue
         at += 4
         for channel in range(4):
-            at = _unpack(data, at, row[:, channel])
+            values, at = _unpack(data, at, width)
+            row[:, channel] = np.frombuffer(values, np.uint8)
     return pixels
 
 
-def _unpack(data: np.ndarray, at: int, values: np.ndarray) -> int:
-    """Unpack one channel of a row; return the index of the byte after it."""
-    column = 0
-    while column < len(values):
-        count = int(data[at]) if at + 1 < len(data) else 0
-        length, repeats = (count - 128, True) if count > 128 else (count, False)
-        found = data[at + 1 : at + (2 if repeats else 1 + length)]
-        if not length or len(found) < (1 if repeats else length) or column + length > len(values):
+def _unpack(data: bytes, at: int, width: int) -> tuple[bytes, int]:
+    """Return one channel of a row, and the index of the byte after it."""
+    parts, left = [], width
+    while left > 0:
+        count = data[at] if at < len(data) else 0
+        if count > 128:
+            part = data[at + 1 : at + 2] * (count - 128)
+            at += 2
+        else:
+            part = data[at + 1 : at + 1 + count]
+            at += 1 + count
+        left -= len(part)
+        if not part or left < 0 or at > len(data):
             raise NoPictureError("is a broken file of Radiance")
-        values[column : column + length] = found
-        column, at = column + length, at + 1 + len(found)
-    return at
+        parts.append(part)
+    return b"".join(parts), at

@@ -101,6 +101,7 @@ def test_reflection_and_repeats(path):
     [
         ('<texture name="t" type="cube" builtin="flat" width="4" height="4"/>', "", "'t', which is a cube"),
         ('<texture name="t" type="2d" file="gone.png"/>', "", "'t', which has a file that doesn't exist"),
+        (f'<texture name="t" type="2d" file="{"long" * 99}.png"/>', "", "'t', which has a file that doesn't exist"),
         ('<texture name="t" type="2d" file="broken.png"/>', "", "'t', which can't be read as an image"),
         ('<texture name="t" type="2d" builtin="flat" width="100000" height="100000"/>', "", "'t', which has too many"),
         (

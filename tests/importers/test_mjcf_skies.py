@@ -116,8 +116,11 @@ def test_a_scene_has_one_sky(tmp_path):
     ("texture", "said"),
     [
         ("file='gone.png'", "'sky', which has a file that doesn't exist"),
+        (f"file='{'long' * 99}.png'", "'sky', which has a file that doesn't exist"),
         ("file='wide.png'", "isn't square"),
         ("file='wide.png' gridsize='2 3' gridlayout='RLUDFB'", "isn't a grid of 2 x 3"),
+        ("file='strip.png' gridsize='-1 -6' gridlayout='RLUDFB'", "grid of -1 x -6"),
+        ("file='strip.png' gridsize='1 6' gridlayout='RLUDFX'", "'RLUDFX'; letters are"),
         ("fileup='sky.png' filedown='large.png'", "different sizes"),
         ("builtin='flat' width='20000' height='8'", "too many pixels"),
     ],
@@ -125,6 +128,7 @@ def test_a_scene_has_one_sky(tmp_path):
 def test_skies_that_cannot_be_shown_are_named(tmp_path, texture, said):
     Image.fromarray(PIXELS[0]).save(tmp_path / "sky.png")
     Image.fromarray(PIXELS[0].repeat(2, 1)).save(tmp_path / "wide.png")
+    Image.fromarray(np.concatenate(list(PIXELS), axis=1)).save(tmp_path / "strip.png")
     Image.fromarray(PIXELS[0].repeat(2, 0).repeat(2, 1)).save(tmp_path / "large.png")
     model, messages = loaded(tmp_path, texture)
     assert said in messages

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sim.importers.mjcf.source.file import MJCFFile
-from sim.importers.mjcf.source.textures import TextureSource
-from sim.importers.pictures import Budget, NoPictureError, read_texture
+from sim.importers.mjcf.source.textures import TextureSource, read_pixels
+from sim.importers.pictures import Budget, NoPictureError
 from sim.importers.shares import share
 from sim.model.looks.looks import MOST_REPEATS, ROUGHNESS, Material, Texture
 from warp_kernels import types as codes
@@ -100,12 +100,7 @@ class Looks:
             start = int(model.tex_adr[index])
             data = np.array(model.tex_data[start : start + height * width * channels]).reshape(height, width, channels)
             return Texture(np.ascontiguousarray(data[..., :3]), source.name)
-        path = next((path for path in source.paths if path.is_file()), None)
-        if path is None:
-            raise NoPictureError("has a file that doesn't exist")
-        found = read_texture(path, source.name, self._budget)
-        pixels = found.pixels[:: -1 if source.upside_down else 1, :: -1 if source.mirrored else 1]
-        return Texture(np.ascontiguousarray(pixels), source.name)
+        return Texture(np.ascontiguousarray(read_pixels(source, source.paths, self._budget)), source.name)
 
 
 def _of_shininess(specular: float, shininess: float) -> float:

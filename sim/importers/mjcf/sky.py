@@ -1,19 +1,15 @@
 """The sky of an MJCF file: six faces that MuJoCo generates or reads from images, or one that is shown on all sides."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader
-from sim.importers.mjcf.source.textures import TextureSource
-from sim.importers.pictures import Budget, NoPictureError, read_texture
+from sim.importers.mjcf.source.textures import LETTERS, TextureSource, read_pixels
+from sim.importers.pictures import Budget, NoPictureError
 from sim.model.checks import free_name
 from sim.model.looks.lights import Light
 from sim.model.looks.looks import Texture
 from sim.render.cube import panorama
 
-LETTERS = "RLUDFB"  # faces in MuJoCo's order
 WHITE = (1.0, 1.0, 1.0)
 
 
@@ -21,13 +17,14 @@ def add_sky(reader: Reader) -> bool:
     """Add the sky of the file to a scene that has none; return whether there is one. Note why one can't be shown."""
     skies = [number for number, source in enumerate(reader.file.textures) if source.sky]
     taken = any(mounted.light.texture is not None for _, mounted in reader.builder.lights.values())
+    budget = Budget()
     for number in skies:
         source = reader.file.textures[number]
         if taken:
             reader.notes.append(f"ignored: sky '{source.name}'; a scene has one sky")
             continue
         try:
-            image = Texture(np.ascontiguousarray(panorama(_faces(reader, number, source))), source.name)
+            image = Texture(np.ascontiguousarray(panorama(_faces(reader, number, source, budget))), source.name)
         except NoPictureError as error:
             reader.notes.append(f"ignored: sky '{source.name}', which {error}")
             continue
@@ -37,7 +34,7 @@ def add_sky(reader: Reader) -> bool:
     return taken and bool(skies)
 
 
-def _faces(reader: Reader, number: int, source: TextureSource) -> np.ndarray:
+def _faces(reader: Reader, number: int, source: TextureSource, budget: Budget) -> np.ndarray:
     """Return the faces of a sky [6, width, width, 3]."""
     if source.why_not:
         raise NoPictureError(source.why_not)
@@ -46,15 +43,14 @@ def _faces(reader: Reader, number: int, source: TextureSource) -> np.ndarray:
         width, channels, start = (int(array[number]) for array in (model.tex_width, model.tex_nchannel, model.tex_adr))
         count = 6 * width * width * channels
         return np.array(model.tex_data[start : start + count]).reshape(6, width, width, channels)[..., :3]
-    budget = Budget()
     if source.faces:
-        found = [_read(paths, source, budget) if paths else None for paths in source.faces]
+        found = [read_pixels(source, paths, budget) if paths else None for paths in source.faces]
         sizes = {face.shape[0] for face in found if face is not None}
         if len(sizes) != 1:
             raise NoPictureError("has faces of different sizes, or none")
         black = np.zeros((*[sizes.pop()] * 2, 3), dtype=np.uint8)
         return np.array([_square(black if face is None else face) for face in found])
-    image = _read(source.paths, source, budget)
+    image = read_pixels(source, source.paths, budget)
     if not source.grid:
         return np.array([_square(image)] * 6)
     rows, columns = len(source.grid), len(source.grid[0])
@@ -68,14 +64,6 @@ def _faces(reader: Reader, number: int, source: TextureSource) -> np.ndarray:
                 part = image[row * width : (row + 1) * width, column * width : (column + 1) * width]
                 faces[LETTERS.index(letter)] = part
     return faces
-
-
-def _read(paths: Sequence[Path], source: TextureSource, budget: Budget) -> np.ndarray:
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
-        raise NoPictureError("has a file that doesn't exist")
-    pixels = read_texture(path, source.name, budget).pixels
-    return pixels[:: -1 if source.upside_down else 1, :: -1 if source.mirrored else 1]
 
 
 def _square(image: np.ndarray) -> np.ndarray:

@@ -1,11 +1,17 @@
 """Textures of a parsed MJCF file before it is compiled: MuJoCo gets one pixel for each that it does not generate."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from sim.importers.pictures import Budget, NoPictureError, read_texture
 from sim.model.looks.looks import MOST_TEXELS
+
+LETTERS = "RLUDFB"  # faces of a sky in MuJoCo's order
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,20 @@ def take_textures(mujoco: Any, spec: Any, folders: Sequence[Path]) -> list[Textu
     return found
 
 
+def read_pixels(source: TextureSource, paths: Sequence[Path], budget: Budget) -> np.ndarray:
+    """Return the pixels of the first of these files that exists, reversed as the texture states.
+
+    Raises:
+        NoPictureError: if there is none, and as :func:`sim.importers.pictures.read_texture`.
+    """
+    # Unlike Path.is_file, also False for names that are too long
+    path = next((path for path in paths if os.path.isfile(path)), None)
+    if path is None:
+        raise NoPictureError("has a file that doesn't exist")
+    pixels = read_texture(path, source.name, budget).pixels
+    return pixels[:: -1 if source.upside_down else 1, :: -1 if source.mirrored else 1]
+
+
 def _parts_of_sky(spec: Any, texture: Any, folders: Sequence[Path]) -> dict[str, Any]:
     """Return the faces or the grid of a sky that MuJoCo reads from files."""
     if not texture.file:
@@ -79,8 +99,11 @@ def _parts_of_sky(spec: Any, texture: Any, folders: Sequence[Path]) -> dict[str,
         return {"faces": tuple(tuple(_candidates(spec, texture, each, folders)) if each else () for each in files)}
     rows, columns = (int(number) for number in texture.gridsize)
     letters = "".join(letter if isinstance(letter, str) else letter.decode() for letter in texture.gridlayout)
-    if rows * columns <= 1:
+    letters = letters.rstrip("\0")
+    if (rows, columns) == (1, 1):
         return {}
+    if min(rows, columns) < 1 or set(letters) - set(f"{LETTERS}."):
+        return {"why_not": f"has a grid of {rows} x {columns} faces '{letters}'; letters are {LETTERS} and dots"}
     return {"grid": tuple(letters[row * columns : (row + 1) * columns] for row in range(rows))}
 
 
