@@ -489,9 +489,12 @@ class Viewer:
 
 
 def _move(client: Any, camera: Camera) -> None:
-    """Give the page of a client the position and the target of a camera."""
-    with client.atomic():
-        client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
+    """Give the page of a client the position and the target of a camera. No-op if it has them: a page reports moves."""
+    eye, target = np.array(camera.position), np.array(camera.target)
+    near = 1e-5 * np.linalg.norm(eye - target)
+    if np.linalg.norm(client.camera.position - eye) > near or np.linalg.norm(client.camera.look_at - target) > near:
+        with client.atomic():
+            client.camera.position, client.camera.look_at = eye, target
 
 
 def above_panel(camera: Camera, free: float) -> Camera:
