@@ -3,8 +3,8 @@
 For capsules, whose bounding spheres are loose, the segments are tested if the spheres may touch.
 
 Bits of 32 pairs make a word, so that few words have to be read to find a world's candidate pairs in order. Bytes are in
-the order of a little-endian processor, which CPUs and GPUs are. A pair is
-always a candidate if one of its sides has no bounding sphere.
+the order of a little-endian processor, which CPUs and GPUs are. A pair is always a candidate if one of its sides has no
+bounding sphere.
 """
 
 import functools

@@ -3,7 +3,9 @@ which takes one constraint of a world after the other.
 
 Items are degrees of freedom, each of which adds up the parts of all constraints on whose paths it is for its motion and
 its velocity, and constraints, for their biases and for what else is their own, such as the frame of a contact. Trees
-are items of a second launch, for their origins. So the sums have the same order in every run.
+are items of a second launch, for their origins. So the sums have the same order in every run, except those of
+parameters that several constraints share: the recovery time, and stiffness, damping and margin of a spherical joint's
+limits.
 """
 
 import functools
