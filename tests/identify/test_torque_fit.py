@@ -293,17 +293,25 @@ def test_only_a_star_stands_for_other_names():
     refuses(lambda: Unknowns(sim.torch.Robot(model), ["mass of *"]), "model", "Robot", "sim.Model")
 
 
-def test_springs_are_of_joints_with_one_coordinate():
+def test_springs_by_name():
+    """Only springs that joints have; a rest position is one number only for joints with one coordinate."""
     builder = sim.ModelBuilder()
-    for name, kind, parent in (("upper", "spherical", "world"), ("fore", "revolute", "upper")):
+    for name, kind, parent in (
+        ("upper", "spherical", "world"),
+        ("fore", "revolute", "upper"),
+        ("ball", "spherical", "fore"),
+    ):
         builder.add_link(name, mass=1.0, inertia=np.eye(3))
-        builder.add_joint(f"{name}_joint", kind, parent=parent, child=name)
+        spring = sim.Spring(stiffness=4.0 * (name == "ball"))
+        builder.add_joint(f"{name}_joint", kind, parent=parent, child=name, spring=spring)
     model = builder.finalize("float64")
-    assert Unknowns(model, ["rest_position of *", "damping of *"]).names == (
-        "rest_position of fore_joint", "damping of upper_joint", "damping of fore_joint",
+    assert Unknowns(model, ["rest_position of *", "stiffness of *", "damping of *"]).names == (
+        "rest_position of fore_joint", "stiffness of fore_joint", "stiffness of ball_joint",
+        "damping of upper_joint", "damping of fore_joint", "damping of ball_joint",
     )  # fmt: skip
-    with raises_naming("'stiffness of upper_joint'"):
-        Unknowns(model, ["stiffness of upper_joint"])
+    for name in ("stiffness of upper_joint", "rest_position of ball_joint"):
+        with raises_naming(f"'{name}'"):
+            Unknowns(model, [name])
 
 
 def test_a_name_comes_before_a_star():

@@ -410,6 +410,21 @@ def test_a_mass_that_runs_to_zero_is_at_its_bound():
     assert "mass of load is at its bound" in report(fit)
 
 
+def test_the_stiffness_of_a_ball_joint_is_found():
+    def ball(stiffness: float) -> sim.Model:
+        builder = sim.ModelBuilder()
+        builder.add_link("bob", mass=1.0, com=(0, 0, -0.3), inertia=0.1 * np.eye(3))
+        builder.add_joint("ball", "spherical", child="bob", spring=sim.Spring(stiffness=stiffness))
+        return builder.finalize("float64")
+
+    true = ball(5.0)
+    simulator = sim.Simulator(true, DT, device="cpu")
+    states = simulator.rollout(simulator.state(true.q0, [1.0, 2.0, -1.0]), steps=60)
+    log = Log(true, DT * np.arange(61), *(each.numpy()[:, 0] for each in (states.q, states.qd)))
+    fit = fit_trajectories(ball(3.0), log, ["stiffness of ball"], dt=DT, noise={"q": 1e-3}, known_start=True)
+    assert fit.estimate["stiffness of ball"] == pytest.approx(5.0, rel=1e-6)
+
+
 def test_friction_along_two_directions():
     """A ski that slides askew, and a box without a direction, which has one friction only."""
     builder = sim.ModelBuilder()

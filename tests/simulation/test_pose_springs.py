@@ -210,15 +210,22 @@ def test_mjcf_files_keep_them(tmp_path):
         write_mjcf(tmp_path / "uneven.xml", model(uneven=True))
 
 
-def test_a_placed_file_rests_where_it_is(tmp_path):
-    """The reference of a free body moves along with the file."""
-    (tmp_path / "sprung.xml").write_text(MJCF)
-    builder = sim.ModelBuilder()
-    turn = Rotation.from_rotvec([0.0, 0.0, 0.5])
-    builder.add_mjcf(tmp_path / "sprung.xml", position=(1.0, -1.0, 2.0), orientation=turn.as_quat())
+@pytest.mark.parametrize("suffix", [".xml", ".usda"])
+def test_a_placed_file_rests_where_it_is(suffix, tmp_path):
+    """The reference of a free body moves along with the file. USD has its initial pose in single precision."""
+    path = tmp_path / "sprung.xml"
+    path.write_text(MJCF)
+    builder, place = sim.ModelBuilder(), {"position": (1.0, -1.0, 2.0)}
+    place["orientation"] = Rotation.from_rotvec([0.0, 0.3, 0.5]).as_quat()
+    if suffix == ".usda":
+        first = load_quietly(path)
+        poses = sim.forward_kinematics(first, first.q0).numpy()[None]
+        builder.add_usd(write_usd(path.with_suffix(suffix), first, poses, fps=1), **place)
+    else:
+        builder.add_mjcf(path, **place)
     found = builder.finalize("float64")
     assert forces(found, found.q0)[found.dof_q >= 0] == pytest.approx(2.0 * np.radians(20.0))
-    np.testing.assert_allclose(forces(found, found.q0)[found.dof_q < 0], 0.0, atol=1e-9)
+    np.testing.assert_allclose(forces(found, found.q0)[found.dof_q < 0], 0.0, atol=1e-5 if suffix == ".usda" else 1e-9)
 
 
 def test_usd_files_keep_them(tmp_path):
@@ -251,3 +258,17 @@ def test_springs_of_balls_in_mujocos_schema(spring, tmp_path):
     np.testing.assert_allclose(found.parameters["stiffness"], np.tile(peer.jnt_stiffness, 3), rtol=1e-12)
     np.testing.assert_allclose(found.parameters["damping"], peer.dof_damping, rtol=1e-12)
     np.testing.assert_array_equal(found.parameters["rest_position"], np.zeros(3))
+
+
+@pytest.mark.parametrize("stiffness", [0.0, 9.0])
+def test_edited_springs_of_balls_in_mujocos_schema(stiffness, tmp_path):
+    """Another program may change a stiffness, also to zero."""
+    first = pendulum(7.0)
+    path = write_usd(tmp_path / "ball.usda", first, sim.forward_kinematics(first, first.q0).numpy()[None], fps=1)
+    stage = Usd.Stage.Open(str(path))
+    (joint,) = (prim for prim in stage.Traverse() if prim.IsA(UsdPhysics.SphericalJoint))
+    assert joint.GetAttribute("mjc:stiffness").Get() == 7.0
+    joint.GetAttribute("mjc:stiffness").Set(stiffness)
+    stage.Save()
+    found = strictly(sim.load, path, dtype="float64")
+    np.testing.assert_array_equal(found.parameters["stiffness"], np.full(3, stiffness))

@@ -18,7 +18,6 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.simulation.stepping.collision import may_touch
-from sim.torch.robot.learning import OF_SPRINGS
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
@@ -223,8 +222,9 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
         name: list(range(part.start, part.stop))
         for name in model.joint_names
         if (part := model.qd_slice(name)).stop > part.start
-        # Springs act on revolute and prismatic joints.
-        and (quantity not in OF_SPRINGS or model.dof_q[part.start] >= 0)
+        and (quantity != "stiffness" or not unused_entries("stiffness", model)[part].any())
+        # A rotation isn't one number.
+        and (quantity != "rest_position" or model.dof_q[part.start] >= 0)
     }
     if quantity in OF_JOINTS:
         return [(quantity, joints)]

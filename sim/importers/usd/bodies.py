@@ -201,7 +201,10 @@ def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
     if body in reader.scene.kinematic:
         return {"kinematic": True}
     prim = reader.scene.prim(body)
-    stated = damping_and_friction(reader.scene, prim, None) | pose_spring(prim, 0.0, 6)
+    spring = pose_spring(prim, 0.0, 6)
+    if "rest_position" in spring and not reader.stays:
+        spring["rest_position"] = compose(reader.base, spring["rest_position"])
+    stated = damping_and_friction(reader.scene, prim, None) | spring
     found: dict[str, Any] = reader.add(body, in_groups, JOINT_FIELDS, stated)
     return found
 

@@ -95,7 +95,8 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
 def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, Any]:
     """Return spring and damping of the joint: those of its drive, added to its own."""
     if joint.type == "spherical":
-        return pose_spring(prim, own.get("stiffness", 0.0), 3)
+        off = states(reader.scene, prim, "stiffness") and "stiffness" not in own
+        return {} if off else pose_spring(prim, own.get("stiffness", 0.0), 3)
     if joint.type not in SCALAR:
         return {}
     driven = _drive_as_spring(reader, prim, joint)
