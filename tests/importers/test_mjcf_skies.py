@@ -157,3 +157,16 @@ def test_skies_are_written(tmp_path):
     screen = sampled(one.light.texture.pixels / 255.0, toward)
     expected = np.array(light.color) * sampled(image, inside)
     assert_allclose(((screen + 0.055) / 1.055) ** 2.4, expected, atol=0.02)
+
+
+def test_a_sky_named_as_a_texture_of_a_material(tmp_path):
+    """MuJoCo's textures have unique names, and materials find theirs by name."""
+    scene = sim.ModelBuilder()
+    picture = sim.Material(texture=sim.Texture(PIXELS[0]), repeat=(1.0, 1.0))
+    scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, material=picture)
+    scene.add_light("texture_0", sim.Light("sky", texture=sim.Texture(PIXELS[1])))
+    with pytest.warns(sim.MJCFWarning, match="background alone"):
+        path = write_mjcf(tmp_path / "out.xml", scene.finalize())
+    again = sim.load(path)
+    assert_allclose(again.geometries[0].material.texture.pixels, PIXELS[0])
+    assert sum(one.light.texture is not None for one in again.lights) == 1

@@ -10,6 +10,7 @@ from sim.exporters.files import MeshFiles, number, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import FOLLOWS, Bodies
 from sim.importers.mjcf.lights import AMBIENT, HEADLIGHT, SPECULAR
+from sim.model.checks import free_name
 from sim.model.looks.lights import Light, MountedLight
 from sim.model.looks.looks import Texture
 from sim.render.colors import screen_of
@@ -89,9 +90,11 @@ def _add_sky(root: ET.Element, sky: MountedLight, factor: float, losses: Losses,
     faces = np.round(255.0 * np.clip(screen, 0.0, 1.0)).astype(np.uint8).reshape(6, width, width, 3)
     strip = Texture(np.concatenate(list(faces), axis=1), f"{sky.name}_faces")
     asset = root.find("asset")
+    assert asset is not None
+    name = free_name(sky.name, {texture.get("name") for texture in asset.iter("texture")})
     ET.SubElement(
-        root if asset is None else asset, "texture", type="skybox", name=sky.name, file=meshes.textures.add(strip),
-        gridsize="1 6", gridlayout="RLUDFB",
+        asset, "texture", type="skybox", name=name, file=meshes.textures.add(strip), gridsize="1 6",
+        gridlayout="RLUDFB",
     )  # fmt: skip
     losses.leaves_out("light of the sky's image", [sky.name], "MuJoCo shows it as the background alone")
 
