@@ -91,7 +91,7 @@ def _add_sky(root: ET.Element, sky: MountedLight, factor: float, losses: Losses,
     strip = Texture(np.concatenate(list(faces), axis=1), f"{sky.name}_faces")
     asset = root.find("asset")
     assert asset is not None
-    name = free_name(sky.name, {texture.get("name") for texture in asset.iter("texture")})
+    name = free_name(sky.name, {texture.get("name", "") for texture in asset.iter("texture")})
     ET.SubElement(
         asset, "texture", type="skybox", name=name, file=meshes.textures.add(strip), gridsize="1 6",
         gridlayout="RLUDFB",
