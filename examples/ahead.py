@@ -58,7 +58,7 @@ def compile_shared() -> None:
 
 def compile_pictures(device: str | None) -> None:
     """Compile the kernels that draw animations on a device."""
-    compile_ahead([render_kernels().shade_pixels], wp.get_device(device))
+    compile_ahead([render_kernels(False).shade_pixels], wp.get_device(device))
 
 
 def compile_motions(device: wp.Device) -> None:

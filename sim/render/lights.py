@@ -101,6 +101,12 @@ class LightSet:
         self.sky = (sky, sky, sky, sky) if own else (OVERHEAD, ZENITH, HORIZON, BOUNCE)
 
     @property
+    def extended(self) -> bool:
+        """Need of soft shadows or the image of a sky in the kernels, see ``render_structs``."""
+        soft = self._rays > 1 and any(self._extent(one.light)[0] > 0.0 for one in self._lights)
+        return soft or self._dome is not None
+
+    @property
     def mounted(self) -> tuple[MountedLight, ...]:
         """The lights other than the sky's."""
         return tuple(self._lights)
@@ -130,11 +136,12 @@ class LightSet:
         found.specular = wp.array(np.array([light.specular for light in lights], dtype=np.float32), dtype=float)
         casts = [int(light.shadow and light.type != "headlight") for light in lights]
         found.shadows = wp.array(casts, dtype=int)
-        found.flat = wp.array([int(light.type == "area") for light in lights], dtype=int)
-        found.across = wp.zeros(len(lights), dtype=wp.vec3)
-        extents = np.array([self._extent(light) for light in lights]).reshape(-1, 2)
-        found.extents = wp.array(extents.astype(np.float32), dtype=wp.vec2)
-        found.rays = self._rays
+        if self.extended:
+            found.flat = wp.array([int(light.type == "area") for light in lights], dtype=int)
+            found.across = wp.zeros(len(lights), dtype=wp.vec3)
+            extents = np.array([self._extent(light) for light in lights]).reshape(-1, 2)
+            found.extents = wp.array(extents.astype(np.float32), dtype=wp.vec2)
+            found.rays = self._rays
         return found
 
     def _extent(self, light: Light) -> list[float]:
@@ -149,8 +156,9 @@ class LightSet:
         colors = (wp.vec3(*(self._exposure * color)) for color in self.sky)
         view.overhead, view.high, view.low, view.bounce = colors
         view.zenith, view.horizon = wp.vec3(*ZENITH), wp.vec3(*HORIZON)
-        view.dome = dome
-        view.tint = wp.vec3(*(self._exposure * np.array(self._dome.light.color if self._dome else (0.0, 0.0, 0.0))))
+        if self.extended:
+            view.dome = dome
+            view.tint = wp.vec3(*(self._exposure * np.array(self._dome.light.color if self._dome else (0.0, 0.0, 0.0))))
 
     def dome(self, kernels: SimpleNamespace) -> Any:
         """Return the struct of the sky's image, on the current device."""
@@ -174,4 +182,5 @@ class LightSet:
             turned = Rotation.from_quat(poses[:, 3:]).as_matrix()
             arrays.positions.assign(((poses[:, :3] - target) / self._unit).astype(np.float32))
             arrays.axes.assign((-turned[:, :, 2]).astype(np.float32))
-            arrays.across.assign(turned[:, :, 0].astype(np.float32))
+            if self.extended:
+                arrays.across.assign(turned[:, :, 0].astype(np.float32))

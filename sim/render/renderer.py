@@ -148,8 +148,6 @@ class Renderer:
         if self.offsets.ndim != 2 or self.offsets.shape[1] != 3 or not len(self.offsets):
             raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
         self.device = find_device(device)
-        self.kernels = render_kernels()
-        self.scene = self.kernels.Scene()
         if tile is not None and not is_positive(tile):
             raise ModelError(f"tile is {tile!r}; it must be positive")
         require_type("camera", camera, Camera, "a sim.render.Camera")
@@ -157,6 +155,8 @@ class Renderer:
             raise ModelError(f"exposure is {exposure!r}; it must be positive")
         self.unit = length_unit(camera.distance)
         self.lights = LightSet(model, len(self.offsets), exposure, self.unit, shadow_rays)
+        self.kernels = render_kernels(self.lights.extended)
+        self.scene = self.kernels.Scene()
         self.textures = TextureSet([g.material for g in model.geometries if g.visible])
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
@@ -232,7 +232,7 @@ class Renderer:
             )
         self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
-        kernel = occlusion_kernels().measure_openness
+        kernel = occlusion_kernels(self.lights.extended).measure_openness
         run_rows(self._rows(kernel, max_distance=self.occlusion.reach / self.unit, sky_part=part))
         return np.asarray(part.numpy())
 
@@ -275,7 +275,7 @@ class Renderer:
             self._rows(self.kernels.refine_edges),
         ]
         if self.occlusion is not None:
-            kernel = occlusion_kernels().shade_corners
+            kernel = occlusion_kernels(self.lights.extended).shade_corners
             passes.append(self._rows(kernel, max_distance=self.occlusion.reach / self.unit))
         passes.append(self._rows(self.kernels.encode_pixels))
         return passes

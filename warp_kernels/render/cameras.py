@@ -14,8 +14,10 @@ from warp_kernels import types as codes
 from warp_kernels.rays.pieces import piece_functions, ray_structs
 from warp_kernels.rays.search import search_functions
 from warp_kernels.rays.surfaces import hit_functions, surface_time_functions
+from warp_kernels.render.structs import surface_structs
 from warp_kernels.render.trace import DIELECTRIC, MOST_LAYERS, render_kernels
 from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import used_arguments_only
 
 # What a camera or light follows.
 LINK, POINT, CENTRE_OF_MASS = 0, 1, 2
@@ -25,12 +27,14 @@ SHADOW_DISTANCE = 1.0e3  # limit of what casts shadows [m]
 # A ray goes on behind a transparent surface by this share of the distance from the camera.
 STEP = 1.0e-4
 
+VARIANTS = {"camera_kernels": [(False,), (True,)]}
+
 
 @functools.cache
 def camera_structs(scalar: Any) -> SimpleNamespace:
     """Return the structs for one precision."""
     t = warp_types(scalar)
-    Textures = render_kernels().Textures
+    Textures = surface_structs().Textures
 
     @wp.struct
     class Mounts:
@@ -78,12 +82,17 @@ def camera_structs(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def camera_kernels(scalar: Any) -> SimpleNamespace:
-    """Return the kernels for one precision."""
+def camera_kernels(scalar: Any, extended: bool) -> SimpleNamespace:
+    """Return the kernels for one precision.
+
+    Args:
+        scalar: the precision.
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
+    """
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     vec4 = wp.types.vector(4, scalar)
-    mod = kernel_module("cameras", scalar)
+    mod = kernel_module("cameras_extended" if extended else "cameras", scalar)
     Targets, Hit = ray_structs(scalar).Targets, hit_functions(scalar).Hit
     Mounts, Looks = camera_structs(scalar).Mounts, camera_structs(scalar).Looks
     pieces, search, surface_normal = (
@@ -91,7 +100,7 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         search_functions(scalar),
         surface_time_functions(scalar).surface_normal,
     )
-    base = render_kernels()
+    base = render_kernels(extended)
     View, Lights, Surface = base.View, base.Lights, base.Surface
     mix = base.mix
 
@@ -337,7 +346,37 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         return shaded
 
     @wp.func
-    def share_of_light(
+    def hard_light(
+        targets: Targets,
+        looks: Looks,
+        world: int,
+        geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
+        target_pose: wp.array2d(dtype=transform),
+        target_ball: wp.array2d(dtype=vec4),
+        lights: Lights,
+        i: int,
+        position: wp.vec3,
+        axis: wp.vec3,
+        color: wp.vec3,
+        found: Surface,
+        direction: wp.vec3,
+        shine: float,
+    ):
+        """Return the light of a lamp that a surface reflects, with ``shine`` times its highlight, past hard shadows."""
+        to_light, distance, light = base.light_at(lights, i, position, axis, color, found.point)
+        lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
+        if lit and lights.shadows[i] == 1:
+            lit = not is_shaded(
+                targets, looks, world, geometry_size, height, target_pose, target_ball, found, to_light, distance
+            )
+        reflected = wp.vec3()
+        if lit:
+            reflected = base.reflected_light(found, to_light, light, direction, shine)
+        return reflected
+
+    @wp.func
+    def soft_light(
         targets: Targets,
         looks: Looks,
         world: int,
@@ -352,18 +391,30 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         across: wp.vec3,
         color: wp.vec3,
         found: Surface,
-        rays: int,
+        direction: wp.vec3,
+        shine: float,
         shift: wp.vec2,
     ):
-        """Return the share of a light that reaches a surface past shadows; with one ray, of its middle."""
+        """Return the light of a lamp as :func:`hard_light` does, past soft shadows if it has a size.
+
+        One loop searches for what shades either kind, so that the search is compiled once.
+        """
+        to_middle, middle_distance, light = base.light_at(lights, i, position, axis, color, found.point)
+        rays = int(1)
+        if base.is_soft(lights, i):
+            rays = lights.rays
         reached = float(0.0)
         possible = float(0.0)
         for k in range(rays):
-            spot = wp.vec2(0.0, 0.0)
+            to_light = to_middle
+            distance = middle_distance
+            ray_light = light
             if rays > 1:
                 spot = base.light_spot(lights, i, k, rays, shift)
-            to_light, distance, light = base.light_from(lights, i, position, axis, across, color, found.point, spot)
-            part = wp.max(light) * wp.max(wp.dot(found.normal, to_light), 0.0)
+                to_light, distance, ray_light = base.light_from(
+                    lights, i, position, axis, across, color, found.point, spot
+                )
+            part = wp.max(ray_light) * wp.max(wp.dot(found.normal, to_light), 0.0)
             if part > 0.0:
                 possible += part
                 shaded = bool(False)
@@ -374,7 +425,14 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
                     )  # fmt: skip
                 if not shaded:
                     reached += part
-        return reached / wp.max(possible, 1.0e-12)
+        reached = reached / wp.max(possible, 1.0e-12)
+        reflected = wp.vec3()
+        if reached > 0.0 and rays > 1:
+            soft = base.whole_light(lights, i, position, axis, across, color, found.point, found.normal)
+            reflected = base.soft_reflection(found, to_middle, light, direction, shine * reached, soft * reached)
+        elif reached > 0.0:
+            reflected = base.reflected_light(found, to_middle, light, direction, shine)
+        return reflected
 
     @wp.func
     def color_of(view: View, type: int, found: Surface, direct: wp.vec3, direction: wp.vec3):
@@ -401,11 +459,13 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
         view.bounce = wp.cw_mul(ambient, light.bounce)
         view.tile = light.tile
         view.fog = light.fog
-        view.dome = light.dome
-        view.tint = wp.cw_mul(ambient, light.tint)
+        if wp.static(extended):
+            view.dome = light.dome
+            view.tint = wp.cw_mul(ambient, light.tint)
         return view
 
     @wp.kernel(module=mod, enable_backward=False)
+    @used_arguments_only
     def draw_pixels(
         # Model
         targets: Targets,
@@ -499,23 +559,17 @@ def camera_kernels(scalar: Any) -> SimpleNamespace:
                             position = view.eye
                         axis = light_axis[world, i]
                         lamp = light_color[wp.min(world, light_color.shape[0] - 1), i]
-                        to_light, _distance, own_light = base.light_at(lights, i, position, axis, lamp, found.point)
                         bright = shine * lights.specular[i]
-                        across = light_across[world, i]
-                        rays = int(1)
-                        if base.is_soft(lights, i):
-                            rays = lights.rays
-                        reached = share_of_light(
-                            targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
-                            position, axis, across, lamp, found, rays, shift,
-                        )  # fmt: skip
-                        if reached > 0.0 and rays > 1:
-                            soft = base.whole_light(lights, i, position, axis, across, lamp, found.point, found.normal)
-                            direct += base.soft_reflection(
-                                found, to_light, own_light, direction, bright * reached, soft * reached
-                            )
-                        elif reached > 0.0:
-                            direct += base.reflected_light(found, to_light, own_light, direction, bright)
+                        if wp.static(extended):
+                            direct += soft_light(
+                                targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
+                                position, axis, light_across[world, i], lamp, found, direction, bright, shift,
+                            )  # fmt: skip
+                        else:
+                            direct += hard_light(
+                                targets, looks, world, geometry_size, height, target_pose, target_ball, lights, i,
+                                position, axis, lamp, found, direction, bright,
+                            )  # fmt: skip
                     total += color_of(view, type, found, direct, direction) * (share * opacity)
                     share *= 1.0 - opacity
                     if seen < 0:

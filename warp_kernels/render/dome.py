@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warp_kernels.render.structs import render_structs
+from warp_kernels.render.structs import surface_structs
 
 PI = math.pi
 ROUGH_MAPS = 4  # images seen in surfaces with a roughness of 1/4, 2/4, 3/4 and 1
@@ -18,7 +18,7 @@ ROUGH_MAPS = 4  # images seen in surfaces with a roughness of 1/4, 2/4, 3/4 and 
 @functools.cache
 def dome_functions() -> SimpleNamespace:
     """Return the Warp functions, in single precision."""
-    Dome = render_structs().Dome
+    Dome = surface_structs().Dome
 
     @wp.func
     def map_color(dome: Dome, level: int, direction: wp.vec3):

@@ -24,9 +24,13 @@ WIDEST = 0.98  # sine of the angle between the middle of a ball or sun and its b
 
 
 @functools.cache
-def lamp_functions() -> SimpleNamespace:
-    """Return the Warp functions, in single precision."""
-    Lights = render_structs().Lights
+def lamp_functions(extended: bool) -> SimpleNamespace:
+    """Return the Warp functions, in single precision.
+
+    Args:
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
+    """
+    Lights = render_structs(extended).Lights
 
     @wp.func
     def light_at(lights: Lights, i: int, position: wp.vec3, axis: wp.vec3, color: wp.vec3, point: wp.vec3):

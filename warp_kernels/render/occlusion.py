@@ -11,12 +11,18 @@ import warp as wp
 from warp_kernels.render.trace import GROUND_DISTANCE, SKY, SUNNY_GROUND, render_kernels
 from warp_kernels.types import kernel_module
 
+VARIANTS = {"occlusion_kernels": [(False,), (True,)]}
+
 
 @functools.cache
-def occlusion_kernels() -> SimpleNamespace:
-    """Return the kernels of ambient occlusion."""
-    mod = kernel_module("occlusion", wp.float32)
-    base = render_kernels()
+def occlusion_kernels(extended: bool) -> SimpleNamespace:
+    """Return the kernels of ambient occlusion.
+
+    Args:
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
+    """
+    mod = kernel_module("occlusion_extended" if extended else "occlusion", wp.float32)
+    base = render_kernels(extended)
     View, Scene, ray, see, skylight = base.View, base.Scene, base.ray, base.see, base.skylight
     is_edge, openness, glaze = base.is_edge, base.openness, base.glaze
 

@@ -16,11 +16,15 @@ MOST_BITS = 24  # of lights that shadows of the ground are told apart by
 
 
 @functools.cache
-def shading_functions() -> SimpleNamespace:
-    """Return the Warp functions, in single precision."""
-    s = render_structs()
+def shading_functions(extended: bool) -> SimpleNamespace:
+    """Return the Warp functions, in single precision.
+
+    Args:
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
+    """
+    s = render_structs(extended)
     View, Lights, Textures, Surface = s.View, s.Lights, s.Textures, s.Surface
-    f, d = lamp_functions(), dome_functions()
+    f, d = lamp_functions(extended), dome_functions()
     dome_color, dome_reflection, dome_light = d.dome_color, d.dome_reflection, d.dome_light
     light_at, light_from, light_spot = f.light_at, f.light_from, f.light_spot
     is_soft, whole_light = f.is_soft, f.whole_light
@@ -38,16 +42,18 @@ def shading_functions() -> SimpleNamespace:
     @wp.func
     def sky(view: View, direction: wp.vec3):
         """Return the background."""
-        if view.dome.levels > 0:
-            return wp.cw_mul(view.tint, dome_color(view.dome, direction, wp.length(view.up)))
+        if wp.static(extended):
+            if view.dome.levels > 0:
+                return wp.cw_mul(view.tint, dome_color(view.dome, direction, wp.length(view.up)))
         return gradient(view.horizon, view.zenith, direction)
 
     @wp.func
     def hazy(view: View, color: wp.vec3, direction: wp.vec3, haze: float):
         """Return the colour of ground behind haze, which has that of the background at the horizon."""
-        if view.dome.levels > 0:
-            level = wp.normalize(wp.vec3(direction[0], direction[1], 0.0))
-            return mix(color, wp.cw_mul(view.tint, dome_reflection(view.dome, level, 0.25)), haze)
+        if wp.static(extended):
+            if view.dome.levels > 0:
+                level = wp.normalize(wp.vec3(direction[0], direction[1], 0.0))
+                return mix(color, wp.cw_mul(view.tint, dome_reflection(view.dome, level, 0.25)), haze)
         return mix(color, view.horizon, haze)
 
     @wp.func
@@ -91,8 +97,9 @@ def shading_functions() -> SimpleNamespace:
         """Return the ambient light that a surface reflects without occlusion."""
         upward = 0.5 + 0.5 * normal[2]
         color = wp.cw_mul(albedo, mix(view.bounce, view.overhead, upward))
-        if view.dome.levels > 0:
-            color = color + wp.cw_mul(albedo, wp.cw_mul(view.tint, dome_light(view.dome, normal)))
+        if wp.static(extended):
+            if view.dome.levels > 0:
+                color = color + wp.cw_mul(albedo, wp.cw_mul(view.tint, dome_light(view.dome, normal)))
         return color
 
     @wp.func
@@ -160,8 +167,9 @@ def shading_functions() -> SimpleNamespace:
         around = direction - found.normal * (2.0 * wp.dot(direction, found.normal))
         upward = wp.clamp(0.5 + 0.5 * around[2] / wp.max(r, 0.02), 0.0, 1.0)
         color = wp.cw_mul(share, mix(view.bounce, gradient(view.low, view.high, around), upward))
-        if view.dome.levels > 0:
-            color = color + wp.cw_mul(share, wp.cw_mul(view.tint, dome_reflection(view.dome, around, r)))
+        if wp.static(extended):
+            if view.dome.levels > 0:
+                color = color + wp.cw_mul(share, wp.cw_mul(view.tint, dome_reflection(view.dome, around, r)))
         return color
 
     @wp.func
@@ -216,17 +224,20 @@ def shading_functions() -> SimpleNamespace:
             )
             bright = shine * lights.specular[i]
             share = float(0.0)
-            if is_soft(lights, i):
-                soft = whole_light(
-                    lights, i, lights.positions[i], lights.axes[i], lights.across[i], lights.colors[i], found.point,
-                    found.normal,
-                )  # fmt: skip
-                share = 1.0
-                if lights.shadows[i] == 1 and wp.max(soft) > 0.0:
-                    share = share_of_light(lights, i, mesh, found, shift)
-                color = color + soft_reflection(found, to_light, light, direction, bright * share, soft * share)
-                penumbra = penumbra or (share > 0.0 and share < 1.0)
-            else:
+            sized = bool(False)
+            if wp.static(extended):
+                sized = is_soft(lights, i)
+                if sized:
+                    soft = whole_light(
+                        lights, i, lights.positions[i], lights.axes[i], lights.across[i], lights.colors[i], found.point,
+                        found.normal,
+                    )  # fmt: skip
+                    share = 1.0
+                    if lights.shadows[i] == 1 and wp.max(soft) > 0.0:
+                        share = share_of_light(lights, i, mesh, found, shift)
+                    color = color + soft_reflection(found, to_light, light, direction, bright * share, soft * share)
+                    penumbra = penumbra or (share > 0.0 and share < 1.0)
+            if not sized:
                 lit = bool(wp.dot(found.normal, to_light) > 0.0 and wp.max(light) > 0.0)
                 if lit and lights.shadows[i] == 1:
                     lit = not is_shaded(mesh, found.point, found.flat, to_light, distance)

@@ -7,8 +7,8 @@ import warp as wp
 
 
 @functools.cache
-def render_structs() -> SimpleNamespace:
-    """Return the structs, in single precision."""
+def surface_structs() -> SimpleNamespace:
+    """Return the structs that don't depend on what kinds of light there are, in single precision."""
 
     @wp.struct
     class Dome:
@@ -27,12 +27,58 @@ def render_structs() -> SimpleNamespace:
         harmonics: wp.array(dtype=wp.vec3)
 
     @wp.struct
+    class Textures:
+        """Images, each with its levels of detail: the image itself, then half of its size, and so on to one texel.
+
+        A level begins at a texel, and has a width and a height. Texels are bytes of sRGB, of which ``linear`` has the
+        linear light [256].
+        """
+
+        first_level: wp.array(dtype=int)
+        levels: wp.array(dtype=int)
+        starts: wp.array(dtype=int)
+        sizes: wp.array2d(dtype=int)
+        texels: wp.array2d(dtype=wp.uint8)
+        linear: wp.array(dtype=float)
+
+    @wp.struct
+    class Surface:
+        """First surface of a ray: an instance, ground or sky, with its normals towards the eye, smoothed and of the
+        triangle, the colours that it reflects diffusely and like a mirror (head-on), its roughness, and the amount of
+        haze before it.
+        """
+
+        shown: int
+        point: wp.vec3
+        normal: wp.vec3
+        flat: wp.vec3
+        albedo: wp.vec3
+        mirror: wp.vec3
+        roughness: float
+        distance: float
+        haze: float
+
+    return SimpleNamespace(Dome=Dome, Textures=Textures, Surface=Surface)
+
+
+@functools.cache
+def render_structs(extended: bool) -> SimpleNamespace:
+    """Return the structs, in single precision.
+
+    Args:
+        extended: whether light comes from extended sources, too: from lights with soft shadows, and from skies with an
+            image. Without any, functions of the ray tracer don't look for them, and structs have no fields for them.
+    """
+    shared = surface_structs()
+    Dome, Textures = shared.Dome, shared.Textures
+
+    @wp.struct
     class View:
         """Pinhole camera and sky. ``right`` and ``up`` are scaled to the size of one pixel at distance 1.
 
         ``zenith`` and ``horizon`` are the background. A surface reflects ``overhead`` diffusely if it faces up, and
         ``bounce`` if it faces down; like a mirror it reflects ``high``, ``low`` and, below the horizon, ``bounce``.
-        A ``dome`` replaces the background, and its light times ``tint`` is added.
+        A ``dome`` with an image replaces the background, and its light times ``tint`` is added.
         """
 
         eye: wp.vec3
@@ -49,8 +95,9 @@ def render_structs() -> SimpleNamespace:
         bounce: wp.vec3
         tile: float
         fog: float
-        dome: Dome
-        tint: wp.vec3
+        if extended:
+            dome: Dome
+            tint: wp.vec3
 
     @wp.struct
     class Lights:
@@ -72,25 +119,11 @@ def render_structs() -> SimpleNamespace:
         exponents: wp.array(dtype=float)
         specular: wp.array(dtype=float)
         shadows: wp.array(dtype=int)
-        flat: wp.array(dtype=int)
-        across: wp.array(dtype=wp.vec3)
-        extents: wp.array(dtype=wp.vec2)
-        rays: int
-
-    @wp.struct
-    class Textures:
-        """Images, each with its levels of detail: the image itself, then half of its size, and so on to one texel.
-
-        A level begins at a texel, and has a width and a height. Texels are bytes of sRGB, of which ``linear`` has the
-        linear light [256].
-        """
-
-        first_level: wp.array(dtype=int)
-        levels: wp.array(dtype=int)
-        starts: wp.array(dtype=int)
-        sizes: wp.array2d(dtype=int)
-        texels: wp.array2d(dtype=wp.uint8)
-        linear: wp.array(dtype=float)
+        if extended:
+            flat: wp.array(dtype=int)
+            across: wp.array(dtype=wp.vec3)
+            extents: wp.array(dtype=wp.vec2)
+            rays: int
 
     @wp.struct
     class Scene:
@@ -117,21 +150,4 @@ def render_structs() -> SimpleNamespace:
         textures: Textures
         lights: Lights
 
-    @wp.struct
-    class Surface:
-        """First surface of a ray: an instance, ground or sky, with its normals towards the eye, smoothed and of the
-        triangle, the colours that it reflects diffusely and like a mirror (head-on), its roughness, and the amount of
-        haze before it.
-        """
-
-        shown: int
-        point: wp.vec3
-        normal: wp.vec3
-        flat: wp.vec3
-        albedo: wp.vec3
-        mirror: wp.vec3
-        roughness: float
-        distance: float
-        haze: float
-
-    return SimpleNamespace(Dome=Dome, View=View, Lights=Lights, Textures=Textures, Scene=Scene, Surface=Surface)
+    return SimpleNamespace(**vars(shared), View=View, Lights=Lights, Scene=Scene)

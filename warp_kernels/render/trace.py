@@ -13,6 +13,7 @@ from warp_kernels.render.lamps import FAR
 from warp_kernels.render.shading import shading_functions
 from warp_kernels.render.structs import render_structs
 from warp_kernels.types import kernel_module
+from warp_kernels.variants import used_arguments_only
 
 # Codes of pixels that don't show the triangle of an instance (those count from 0).
 SKY = -1
@@ -21,12 +22,19 @@ GROUND_DISTANCE = 0.12  # reach of the darkening of the ground by nearby objects
 MOST_LAYERS = 16  # of transparent surfaces
 DIELECTRIC = 0.04  # share of the light that a surface other than metal reflects head-on like a mirror
 
+VARIANTS = {"render_kernels": [(False,), (True,)]}
+
 
 @functools.cache
-def render_kernels() -> SimpleNamespace:
-    """Return the kernels of the ray tracer, with the functions and structs that other kernels share."""
-    mod = kernel_module("render", wp.float32)
-    s, f = render_structs(), shading_functions()
+def render_kernels(extended: bool) -> SimpleNamespace:
+    """Return the kernels of the ray tracer, with the functions and structs that other kernels share.
+
+    Args:
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
+    """
+    suffix = "_extended" if extended else ""
+    mod = kernel_module(f"render{suffix}", wp.float32)
+    s, f = render_structs(extended), shading_functions(extended)
     View, Scene, Surface = s.View, s.Scene, s.Surface
     mix, sky, checker, openness = f.mix, f.sky, f.checker, f.openness
     skylight, image_color, direct_light, instance_color = f.skylight, f.image_color, f.direct_light, f.instance_color
@@ -270,6 +278,7 @@ def render_kernels() -> SimpleNamespace:
         points[i] = wp.transform_point(instance_poses[k], local[i] * instance_scales[k])
 
     @wp.kernel(module=mod, enable_backward=False)
+    @used_arguments_only
     def shade_pixels(
         # Model
         view: View,
@@ -293,9 +302,11 @@ def render_kernels() -> SimpleNamespace:
         )
         color[row, column] = light
         shown[row, column] = seen
-        soft[row, column] = wp.where(penumbra, 1, 0)
+        if wp.static(extended):
+            soft[row, column] = wp.where(penumbra, 1, 0)
 
     @wp.kernel(module=mod, enable_backward=False)
+    @used_arguments_only
     def refine_edges(
         # Model
         view: View,
@@ -320,7 +331,10 @@ def render_kernels() -> SimpleNamespace:
         row = first_row + i
         here = color[row, column]
         thing = shown[row, column]
-        if is_edge(view, row, column, color, shown) or near_penumbra(view, row, column, soft):
+        several = is_edge(view, row, column, color, shown)
+        if wp.static(extended):
+            several = several or near_penumbra(view, row, column, soft)
+        if several:
             total = here
             count = int(1)
             similar = int(0)
@@ -355,7 +369,7 @@ def render_kernels() -> SimpleNamespace:
         for k in range(3):
             pixels[row, column, k] = wp.uint8(wp.clamp(encode(light[k]) + 0.5, 0.0, 255.0))
 
-    @wp.kernel(module=kernel_module("render_survey", wp.float32), enable_backward=False)
+    @wp.kernel(module=kernel_module(f"render_survey{suffix}", wp.float32), enable_backward=False)
     def survey_pixels(
         # Model
         view: View,

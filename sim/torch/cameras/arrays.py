@@ -20,6 +20,7 @@ from sim.render.textures import TextureSet, uv_density
 from sim.render.view import is_seen
 from warp_kernels import types as codes
 from warp_kernels.render.cameras import CENTRE_OF_MASS, LINK, POINT, camera_structs
+from warp_kernels.render.structs import surface_structs
 from warp_kernels.render.trace import render_kernels
 
 FOLLOWS = {"link": LINK, "point": POINT, "centre of mass": CENTRE_OF_MASS}
@@ -38,6 +39,7 @@ class SceneArrays:
 
     Attributes:
         count: number of visible geometries.
+        extended: as of :func:`warp_kernels.render.structs.render_structs`.
         targets: see :func:`warp_kernels.rays.pieces.ray_structs`.
         looks, mounts, light_mounts: see :func:`warp_kernels.render.cameras.camera_structs`.
         light, lights: sky and lights, see :func:`warp_kernels.render.trace.render_kernels`.
@@ -56,7 +58,8 @@ class SceneArrays:
         tile: float,
         haze: float,
     ):
-        t, kernels, structs = m.types, render_kernels(), camera_structs(m.types.scalar)
+        t, kernels, structs = m.types, render_kernels(lights.extended), camera_structs(m.types.scalar)
+        self.extended = lights.extended
         seen = [number for number, geometry in enumerate(m.model.geometries) if is_seen(geometry)]
         self._arrays = TargetArrays(m, seen)
         self.count, self.targets = len(seen), self._arrays.targets
@@ -109,7 +112,7 @@ def _looks(geometries: Sequence[Geometry]) -> dict[str, Any]:
         "normals": _joined(normals, 3, wp.vec3),
         "uv": _joined(uv, 2, wp.vec2),
         "density": wp.array(np.concatenate([np.zeros(0), *density]).astype(np.float32), dtype=float),
-        "textures": textures.arrays(render_kernels()),
+        "textures": textures.arrays(surface_structs()),
     }
 
 

@@ -343,7 +343,7 @@ class _Worlds:
         looks: Looks,
         images: CameraImages,
     ) -> None:
-        kernels, scene = camera_kernels(m.types.scalar), self._scene
+        kernels, scene = camera_kernels(m.types.scalar, self._scene.extended), self._scene
         worlds = arrays["eye"].shape[0]
         sources = (scene, arrays, parameters)
         if scene.count:
