@@ -208,3 +208,6 @@ def test_softness_of_constraints(tmp_path, kind):
     assert back.equalities.anchor_softness == (SOFT,)
     assert back.equalities.anchor_torque_scale.tolist() == [more.get("torque_scale", 1.0)]
     assert back.parameters["anchor_active"].tolist() == [0.0]
+    prim.GetAttribute("physics:jointEnabled").Set(True)
+    stage.Save()
+    assert strictly(sim.load, path).parameters["anchor_active"].tolist() == [1.0]

@@ -79,10 +79,16 @@ def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
         joint.path, reader.builder.add_weld_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
         softness=constraint_softness(reader.scene, reader.scene.prim(joint.path), "softness"),
-        torque_scale=_torque_scale(reader, joint),
-        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"),
+        torque_scale=_torque_scale(reader, joint), active=_active(reader, joint),
         break_force=joint.break_force, break_torque=joint.break_torque,
     )  # fmt: skip
+
+
+def _active(reader: Reader, joint: Joint) -> bool | None:
+    """Return whether a constraint is on at first, also if it was enabled by another program; None without a switch."""
+    prim = reader.scene.prim(joint.path)
+    stored = kept_switch(prim, "anchor_active")
+    return True if stored is False and reader.scene.stated(prim, "physics:jointEnabled") else stored
 
 
 def _torque_scale(reader: Reader, joint: Joint) -> float:
@@ -99,7 +105,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
         joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=positions[0], position_b=positions[1],
         softness=constraint_softness(reader.scene, reader.scene.prim(joint.path), "softness"),
-        active=kept_switch(reader.scene.prim(joint.path), "anchor_active"), break_force=joint.break_force,
+        active=_active(reader, joint), break_force=joint.break_force,
     )  # fmt: skip
 
 
