@@ -604,6 +604,8 @@ def test_settings_out_of_range(options, named):
     for tilt in (-1.0, 3.2):
         with raises_naming("tilt", str(tilt).removesuffix(".0")):
             QuadrupedGetUp(tilt=tilt)
+    with raises_naming("QuadrupedGetUp", "start_bend", "set bend"):
+        QuadrupedGetUp(start_bend=0.5)
 
 
 def test_each_episode_draws_a_delay_of_the_servos():

@@ -29,7 +29,7 @@ class GetUpTask(LeggedTask):
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
         law: contact law, see :class:`LeggedTask`.
-        **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
+        **settings: attributes that differ from those of the class, see :class:`LeggedTask`; ``start_bend`` isn't one.
 
     Attributes:
         bend: largest distance of a joint from the standing pose at the beginning [rad].
@@ -55,6 +55,8 @@ class GetUpTask(LeggedTask):
     )  # fmt: skip
 
     def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
+        if "start_bend" in settings:
+            raise ModelError(f"{type(self).__name__}: start_bend has no effect on robots that fall; set bend")
         super().__init__(robot, law, **settings)
         self.logged = (*self.logged, "stands")
         require_numbers(self, ("bend", "tilt"))
