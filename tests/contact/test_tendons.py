@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import sim
-from tests.simulation.differences import blocks, case, check
+import sim.torch
+from tests.simulation.differences import METHODS, blocks, case, check
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 
 DT = 1 / 240
@@ -197,3 +199,18 @@ def test_linearisation():
     np.testing.assert_allclose(rows, gradient.control.numpy()[0, 0], rtol=1e-9, atol=1e-15)
     rows = weights[0] @ np.asarray(found.A)[0][model.nv :, model.nv :]
     np.testing.assert_allclose(rows, gradient.qd.numpy()[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_gradients_where_a_spring_is_at_rest(law):
+    """By default that is the initial configuration; the force has its slope there, too."""
+    builder = sliders(1)
+    builder.add_fixed_tendon("cord", {"x0": 2.0}, spring=sim.Spring(stiffness=30.0))
+    model = builder.finalize("float64")
+    given = case(model, 3, qd=[1.0], contact=METHODS[law]())
+    check(given, ("tendon_stiffness", "mass"))
+    simulator = sim.Simulator(model, DT, contact=given.contact, device="cpu")
+    q, qd = (torch.zeros((2, 1, 1), dtype=torch.float64, requires_grad=True) for _ in range(2))
+    passive = sim.torch.JointForces(simulator)(q, qd).passive
+    (slope,) = torch.autograd.grad(passive.sum(), q)
+    np.testing.assert_allclose(slope[0, 0], [-30.0 * 2.0**2], rtol=1e-12)

@@ -212,7 +212,8 @@ class JointForces(torch.nn.Module):
             )
         )  # fmt: skip
         rate = (slope @ qd[:-1, ..., None])[..., 0]
-        stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
+        # The slope at the rest length is that of one side.
+        stretch = torch.where(length >= upper, length - upper, (length - lower).clamp(max=0.0))
         stiffness = stiffness + (curve[..., 0] + curve[..., 1] * stretch) * stretch
         damping = damping + growth[..., 0] * rate.abs() + growth[..., 1] * rate**2
         force = -stiffness * stretch - damping * rate

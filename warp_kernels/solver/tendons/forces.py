@@ -69,9 +69,10 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         lower = common.value_of(tendon_rest_lower, world, tendon)
         upper = common.value_of(tendon_rest_upper, world, tendon)
         stretch = zero
-        if length > upper:
+        # At the rest length itself, too, the force has a slope.
+        if length >= upper:
             stretch = length - upper
-        elif length < lower:
+        elif length <= lower:
             stretch = length - lower
         rate = tendon_rate[tendon, world]
         growth = tendon_damping_polynomial[wp.min(world, tendon_damping_polynomial.shape[0] - 1), tendon]
