@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path("out/bench/skills.json"), help="add the records there")
     parser.add_argument("--seeds", type=int, default=1, help="most trainings of each task (1)")
-    parser.add_argument("--tasks", nargs="*", default=TASKS, help=f"of {', '.join(TASKS)} (all)")
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=TASKS, help=f"of {', '.join(TASKS)} (all)")
     parser.add_argument("--policies", type=Path, help="keep each training's policies in this folder")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING

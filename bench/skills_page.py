@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.policies_page import folded
+from bench.skills import case_of
 from bench.walking_page import LOADS, span
 from examples.outputs import plot
 
@@ -21,11 +22,6 @@ the same states, with the model written as MJCF. The processor time is that of o
 Columns have the smallest and the largest number of the seeds. The seconds to nine tenths are those of the trainings
 that get there. The command below trains the seeds that are missing.
 """
-
-
-def case_of(row: dict[str, Any]) -> tuple[str, str]:
-    """Return task and law of a training."""
-    return (row["task"], row["law"])
 
 
 def by_case(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

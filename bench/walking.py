@@ -66,9 +66,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path("out/bench/walking.json"), help="add the records there")
     parser.add_argument("--seeds", type=int, default=1, help="most trainings of each kind (1)")
-    parser.add_argument("--tasks", nargs="*", default=TASKS, help=f"of {', '.join(TASKS)} (all)")
-    parser.add_argument("--laws", nargs="*", default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
-    parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS, help=f"of {', '.join(ALGORITHMS)} (all)")
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=TASKS, help=f"of {', '.join(TASKS)} (all)")
+    parser.add_argument("--laws", nargs="*", choices=LAWS, default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
+    names = f"of {', '.join(ALGORITHMS)} (all)"
+    parser.add_argument("--algorithms", nargs="*", choices=ALGORITHMS, default=ALGORITHMS, help=names)
     parser.add_argument("--policies", type=Path, help="keep each training's last policy in this folder")
     parser.add_argument("--train", nargs=5, help=argparse.SUPPRESS)  # a process of a training: its key, and its folder
     options = parser.parse_args()
