@@ -186,7 +186,7 @@ def test_the_command_plays(thrown, tmp_path, capsys):
         (path, ["--end", "0.5"], 2, "--end 0.5 "),
         (path, ["--fps", "0"], 2, "--fps 0.0 must be positive"),
         (path, ["--floating-base"], 2, "--floating-base applies to URDF files"),
-        (path, ["--dt", "0.1"], 2, "--dt and --noise apply to"),
+        (path, ["--dt", "0.1"], 2, "--dt: "),
         (path, ["--steps", "2", "--start", "0.1"], 2, "--start and --end"),
     ):
         assert main(["render", str(file), "--out", str(tmp_path / "b.gif"), *size, *options]) == status

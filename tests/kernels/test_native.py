@@ -25,7 +25,8 @@ PYTHON = {
     ],
     "newton/adjoint_system.h": [f"{SOLVER}.newton.group.system", f"{SOLVER}.newton.group.sweeps"],
     "newton/group.h": [f"{SOLVER}.newton.group.structs"],
-    "newton/slots.h": [],  # only C++ needs them
+    "newton/factors.h": [],  # only C++ needs them
+    "newton/slots.h": [],
     "newton/world.h": ["warp_kernels.types"],
     "team.h": ["warp_kernels.team"],
     "team_checks.h": ["tests.team_checks"],

@@ -35,7 +35,7 @@ def test_a_plain_quadruped_has_no_stages_of_tendons_and_few_arrays() -> None:
     step = step_of("quadruped_1")
     assert step.tendons is None
     assert step.transmissions is None
-    assert max(len(vars(source)) for source in step.sources if hasattr(source, "__dict__")) <= 76
+    assert max(len(vars(source)) for source in step.sources if hasattr(source, "__dict__")) <= 77
 
 
 def test_names_are_checked_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
