@@ -22,7 +22,9 @@ def dome_functions() -> SimpleNamespace:
 
     @wp.func
     def map_color(dome: Dome, level: int, direction: wp.vec3):
-        """Return the light from a direction of the image's frame, bilinear in an image of the dome."""
+        """Return the light from a direction of the image's frame, bilinear in an image of the dome; any of its texels for
+        a direction that isn't a number.
+        """
         width = dome.sizes[level, 0]
         height = dome.sizes[level, 1]
         longitude = wp.atan2(direction[0], -direction[1])
@@ -33,8 +35,8 @@ def dome_functions() -> SimpleNamespace:
         row = int(wp.floor(y))
         across = x - wp.floor(x)
         down = y - wp.floor(y)
-        left = (column + width) % width
-        right = (column + 1) % width
+        left = wp.clamp((column + width) % width, 0, width - 1)
+        right = wp.clamp((column + 1) % width, 0, width - 1)
         above = dome.starts[level] + wp.clamp(row, 0, height - 1) * width
         below = dome.starts[level] + wp.clamp(row + 1, 0, height - 1) * width
         upper = dome.texels[above + left] * (1.0 - across) + dome.texels[above + right] * across
@@ -45,14 +47,14 @@ def dome_functions() -> SimpleNamespace:
     def dome_color(dome: Dome, direction: wp.vec3, footprint: float):
         """Return the light from a direction of the world; ``footprint`` is the width of a pixel [rad]."""
         finer = int(wp.log2(wp.max(footprint * float(dome.sizes[0, 0]) / (2.0 * PI), 1.0)) + 0.5)
-        return map_color(dome, wp.min(finer, dome.levels - 1), wp.quat_rotate_inv(dome.turn, direction))
+        return map_color(dome, wp.clamp(finer, 0, dome.levels - 1), wp.quat_rotate_inv(dome.turn, direction))
 
     @wp.func
     def dome_reflection(dome: Dome, direction: wp.vec3, roughness: float):
         """Return the light around a direction of the world that a rough mirror would reflect."""
         inside = wp.quat_rotate_inv(dome.turn, direction)
         level = wp.clamp(roughness, 0.0, 1.0) * float(ROUGH_MAPS)
-        first = wp.min(int(level), ROUGH_MAPS - 1)
+        first = wp.clamp(int(level), 0, ROUGH_MAPS - 1)
         share = level - float(first)
         sharper = wp.vec3()
         if first == 0:
