@@ -221,7 +221,7 @@ def test_joints_that_follow_others(tmp_path, schema, text):
     [
         (NEWTON_MIMIC + "double mjc:coef2 = 1", "'/R/hinge': it doesn't follow '/R/slide' here, since its polynomial"),
         (NEWTON_MIMIC.replace("slide", "root"), "'/R/hinge': it doesn't follow '/R/root' here; only"),
-        (NEWTON_MIMIC.replace("slide", "none"), "'/R/hinge': it doesn't follow '/R/none' here; only"),
+        (NEWTON_MIMIC.replace("slide", "none"), "'/R/hinge': its leader, joint '/R/none', doesn't exist"),
     ],
 )
 def test_joints_that_cannot_follow(tmp_path, text, message):

@@ -103,6 +103,6 @@ def test_what_hung_on_a_joint_that_another_program_removed_is_left_out(tmp_path)
     assert [str(each.message).removeprefix(f"{path}: ") for each in said] == [
         "ignored: tendon 'near': 'leader' doesn't exist",
         "ignored: constraint 'tie': tendon 'near' doesn't exist",
-        "prim '/World/Joints/follower': its leader, joint 'leader', doesn't exist; it is not coupled",
+        "prim '/World/Joints/follower': its leader, joint '/World/Joints/leader', doesn't exist; it is not coupled",
     ]
     assert (model.tendons.names, model.equalities.coupling_names) == (("far",), ())

@@ -54,6 +54,9 @@ def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> 
         found = None if axis is None else _physx(scene, prim, joint, axis)
     if found is None:
         return None
+    if not scene.stage.GetPrimAtPath(found.leader):
+        scene.notes.append(f"prim '{joint.path}': its leader, joint '{found.leader}', doesn't exist; it is not coupled")
+        return None
     leader = carriers.get(Sdf.Path(found.leader))
     if leader is None or {leader.type, joint.type} - {"revolute", "prismatic"}:
         scene.notes.append(
