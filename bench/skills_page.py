@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.policies_page import folded
 from bench.skills import case_of
+from bench.trainings import by_case
 from bench.walking_page import LOADS, span
 from examples.outputs import plot
 
@@ -22,11 +23,6 @@ the same states, with the model written as MJCF. The processor time is that of o
 Columns have the smallest and the largest number of the seeds. The seconds to nine tenths are those of the trainings
 that get there. The command below trains the seeds that are missing.
 """
-
-
-def by_case(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the trainings of each case."""
-    return {case: [row for row in rows if case_of(row) == case] for case in dict.fromkeys(map(case_of, rows))}
 
 
 def reached(row: dict[str, Any]) -> float | None:
@@ -47,7 +43,7 @@ def counted(shares: Sequence[float]) -> str:
 def plot_successes(path: Path, record: dict[str, Any]) -> None:
     """Plot successes over the seconds of training, a line for each training."""
     with plot(path) as (axes,):
-        for number, ((task, law), rows) in enumerate(by_case(record["rows"]).items()):
+        for number, ((task, law), rows) in enumerate(by_case(record["rows"], case_of).items()):
             for row, label in zip(rows, [f"{task}, law '{law}'", *[None] * len(rows)], strict=False):
                 axes.plot(row["seconds"], [100.0 * share for share in row["here"]], color=f"C{number}", label=label)
         axes.set_xlabel("processor time of training [s]")
@@ -71,7 +67,7 @@ def case_table(rows: Sequence[dict[str, Any]]) -> str:
         f"| successes, of {PLAYED} | in MuJoCo |",
         f"|{'---|' * 9}",
     ]
-    for case, found in by_case(rows).items():
+    for case, found in by_case(rows, case_of).items():
         times = times_of(found)
         cells = [str(len(found)), span([row["steps"][-1] / 1e6 for row in found], 1)]
         cells += [span([row["seconds"][-1] for row in found]), f"{len(times)} of {len(found)}"]
@@ -98,7 +94,7 @@ def training_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def in_short(record: dict[str, Any], task: str) -> str:
     """Return a sentence about the trainings of a task."""
-    (rows,) = [rows for (name, _), rows in by_case(record["rows"]).items() if name == task]
+    (rows,) = [rows for (name, _), rows in by_case(record["rows"], case_of).items() if name == task]
     ends, times = [row["here"][-1] for row in rows], times_of(rows)
     after = f", nine tenths after {span(times)} s" if times else ""
     return (

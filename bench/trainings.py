@@ -3,9 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.report import write_json
 from bench.timing import machine
@@ -13,6 +13,7 @@ from sim.learn import Learner, processes, run, save_policy
 
 EVERY = 20.0  # seconds between two policies that are kept
 Row = dict[str, Any]
+Case = TypeVar("Case")  # what trainings with different seeds have in common
 
 
 class Trainings:
@@ -42,6 +43,11 @@ class Trainings:
             rows.sort(key=self._order)
         self._record["rows"] = rows
         write_json(self._path, self._record)
+
+
+def by_case(rows: Sequence[Row], case_of: Callable[[Row], Case]) -> dict[Case, list[Row]]:
+    """Return the trainings of each case, in the order of the first of each."""
+    return {case: [row for row in rows if case_of(row) == case] for case in dict.fromkeys(map(case_of, rows))}
 
 
 def keep_policies(

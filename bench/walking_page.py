@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.policies_page import folded
+from bench.trainings import by_case
 from examples.outputs import plot
 
 GOAL = 0.1  # error of the velocity [m/s]
@@ -45,11 +46,6 @@ def case_of(row: dict[str, Any]) -> tuple[str, str, str]:
     return (robot_of(row), row["law"], row["algorithm"].upper())
 
 
-def by_case(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Return the trainings of each case."""
-    return {case: [row for row in rows if case_of(row) == case] for case in dict.fromkeys(map(case_of, rows))}
-
-
 def processor_time(row: dict[str, Any]) -> list[float]:
     """Return the processor time of all processes up to each policy [s]."""
     return [row["processes"] * seconds for seconds in row["seconds"]]
@@ -71,7 +67,7 @@ def span(values: Sequence[float], digits: int = 0) -> str:
 def plot_errors(path: Path, record: dict[str, Any]) -> None:
     """Plot errors of the velocity over the seconds of training, a line for each training."""
     with plot(path) as (axes,):
-        for number, ((robot, law, method), rows) in enumerate(by_case(record["rows"]).items()):
+        for number, ((robot, law, method), rows) in enumerate(by_case(record["rows"], case_of).items()):
             for row, label in zip(rows, [f"{robot}, {method}, law '{law}'", *[None] * len(rows)], strict=False):
                 axes.semilogy(processor_time(row), row["speed_error"], color=f"C{number}", label=label)
         axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
@@ -95,7 +91,7 @@ def case_table(rows: Sequence[dict[str, Any]]) -> str:
         f"| error of the velocity [m/s] | fell, of {ROBOTS} | in MuJoCo: error of the velocity [m/s] | fell |",
         f"|{'---|' * 11}",
     ]
-    for case, found in by_case(rows).items():
+    for case, found in by_case(rows, case_of).items():
         times = [reached(row) for row in found if math.isfinite(reached(row))]
         cells = [str(len(found)), span([processor_time(row)[-1] for row in found])]
         cells += [f"{len(times)} of {len(found)}", span(times) if times else "-"]
@@ -132,7 +128,7 @@ def in_short(record: dict[str, Any]) -> str:
     """Return a line for each robot, law and algorithm: the time to the goal, and the error at the end."""
     lines = []
     for robot in dict.fromkeys(map(robot_of, record["rows"])):
-        cases = by_case([row for row in record["rows"] if robot_of(row) == robot])
+        cases = by_case([row for row in record["rows"] if robot_of(row) == robot], case_of)
         for (_, law, method), rows in cases.items():
             times = [reached(row) for row in rows if math.isfinite(reached(row))]
             goal = f"{len(times)} of {len(rows)} below {GOAL} m/s" + (f" after {span(times)} s" if times else "")

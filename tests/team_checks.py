@@ -7,8 +7,11 @@ in ``warp_kernels/cpu/team_checks.h``. The memory of a team holds NaN when it be
 import ctypes
 from typing import Any
 
+import pytest
 import warp as wp
 from warp._src import context  # Warp has no public names for its loaded modules
+
+from warp_kernels import team
 
 # Which item comes as number k of n, in C++. Any prime beyond the number of items makes a permutation.
 ORDERS = {
@@ -25,6 +28,21 @@ MEETING, SYNC_IN_LOOP, FULL = 1, 2, 3
 def checked_order(order: str) -> wp.ModuleBuildOptions:
     """The build options by which kernels of teams take their items in an order, and check their phases."""
     return wp.ModuleBuildOptions(extra_cpu_preamble=f"{_DEFINED} {ORDERS[order]}\n")
+
+
+def reverse_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels of teams that are made from now on take the items of a phase in reversed order, and note items that
+    meet.
+    """
+    make = team.kernel_module
+
+    def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
+        module = make(f"tests.reversed.{name}", *arguments, **options)
+        before = module.options["extra_build_options"]
+        wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
+        return module
+
+    monkeypatch.setattr(team, "kernel_module", checked)
 
 
 def team_faults() -> list[str]:

@@ -20,9 +20,8 @@ from sim.simulation.stepping.stages.constraints import teams as stage
 from tests.golden import mechanisms, mujoco_law, plain
 from tests.golden.case import Case
 from tests.golden.record import TABLE, record
-from tests.team_checks import checked_order, team_faults
+from tests.team_checks import reverse_items, team_faults
 from tests.team_syncs import not_missed, numbered_copy
-from warp_kernels import team as teams
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
@@ -232,15 +231,7 @@ def run_of(case: Case) -> Callable[[], np.ndarray]:
 @pytest.fixture
 def reversed_items(monkeypatch):
     """Kernels of teams take the items of a phase in reversed order, and note items that meet."""
-    make = teams.kernel_module
-
-    def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
-        module = make(f"tests.reversed.{name}", *arguments, **options)
-        before = module.options["extra_build_options"]
-        wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
-        return module
-
-    monkeypatch.setattr(teams, "kernel_module", checked)
+    reverse_items(monkeypatch)
     made = functools.cache(stage.team_constraint_kernels.__wrapped__)
     monkeypatch.setattr(stage, "team_constraint_kernels", made)
 

@@ -19,9 +19,8 @@ from tests.dynamics import trees
 from tests.golden import mechanisms
 from tests.golden.case import Case
 from tests.golden.record import TABLE, record
-from tests.team_checks import checked_order, team_faults
+from tests.team_checks import reverse_items, team_faults
 from tests.team_syncs import not_missed, numbered_copy
-from warp_kernels import team as teams
 
 FACTORIES = (
     "team_articulated_kernels",
@@ -105,15 +104,7 @@ def test_links_by_depth():
 @pytest.fixture
 def reversed_items(monkeypatch):
     """Kernels of teams take the items of a phase in reversed order, and note items that meet."""
-    make = teams.kernel_module
-
-    def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
-        module = make(f"tests.reversed.{name}", *arguments, **options)
-        before = module.options["extra_build_options"]
-        wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
-        return module
-
-    monkeypatch.setattr(teams, "kernel_module", checked)
+    reverse_items(monkeypatch)
     for name in FACTORIES:
         monkeypatch.setattr(team_passes, name, functools.cache(getattr(team_passes, name).__wrapped__))
 

@@ -63,7 +63,7 @@ def irradiance(light, normal):
 
 @pytest.mark.parametrize(("light", "most"), [(smooth, 2e-3), (blotched, 0.07)])
 def test_light_on_matte_surfaces(light, most):
-    """What order 2 describes is exact but for the size of pixels; of any sky it misses a few percent at most."""
+    """Skies of order 2 are exact but for the size of pixels; of any other, a few percent are missed at most."""
     coefficients = light_coefficients(sky(light, 128).texture)
     normals = np.random.default_rng(0).normal(size=(40, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)

@@ -4,7 +4,6 @@ CPU.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +19,7 @@ from tests.golden import mechanisms, mujoco_law, plain
 from tests.golden.case import Case
 from tests.golden.record import TABLE, record
 from tests.simulation import differences
-from tests.team_checks import checked_order, team_faults
-from warp_kernels import team as teams
+from tests.team_checks import reverse_items, team_faults
 from warp_kernels.solver.newton.team import solve as team_kernels
 from warp_kernels.solver.newton.team.adjoint import team_adjoint_kernels
 from warp_kernels.solver.newton.team.impulse import team_impulse_kernels
@@ -100,15 +98,7 @@ def test_in_single_precision(contact, solver):
 @pytest.fixture
 def reversed_items(monkeypatch):
     """Kernels of teams take the items of a phase in reversed order, and note items that meet."""
-    make = teams.kernel_module
-
-    def checked(name: str, *arguments: Any, **options: Any) -> wp.Module:
-        module = make(f"tests.reversed.{name}", *arguments, **options)
-        before = module.options["extra_build_options"]
-        wp.set_module_options({"extra_build_options": checked_order("reversed").merged(before)}, module)
-        return module
-
-    monkeypatch.setattr(teams, "kernel_module", checked)
+    reverse_items(monkeypatch)
     factories = (
         team_kernels.team_newton_kernels,
         team_adjoint_kernels,

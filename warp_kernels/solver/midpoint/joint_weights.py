@@ -82,18 +82,28 @@ def weighted_law_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
+def spring_softness(scalar: Any, lanes: int = 1) -> wp.Function:
+    """Return the Warp function 1 / (1 + X) of a spring, for one precision and a number of worlds in a lane group."""
+    real, a = lane_types(scalar, lanes).real, algebra(scalar, lanes)
+    one = scalar(1.0)
+
+    @wp.func
+    def softness_of_spring(dt: scalar, stiffness: real, inertia: scalar):
+        """Return 1 / (1 + X)."""
+        return a.div(a.real(one), a.real(one) + (dt * dt / inertia) * stiffness)
+
+    return softness_of_spring
+
+
+@functools.cache
 def joint_weight_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and a number of worlds in a lane group, over groups."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real, array2d, reals = t.real, wp.array2d(dtype=scalar), wp.array2d(dtype=t.real)
     JointParameters, Beginning = solver_structs(scalar).JointParameters, solver_structs(scalar).Beginning
     module = kernel_module("joint_weights", scalar, lanes)
+    softness_of_spring = spring_softness(scalar, lanes)
     one, two, quarter = scalar(1.0), scalar(2.0), scalar(0.25)
-
-    @wp.func
-    def softness_of_spring(dt: scalar, stiffness: real, inertia: scalar):
-        """Return 1 / (1 + X)."""
-        return a.div(a.real(one), a.real(one) + (dt * dt / inertia) * stiffness)
 
     @wp.func
     def softness_of_damper(dt: scalar, damping: real, inertia: scalar):

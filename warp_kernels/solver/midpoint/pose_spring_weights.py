@@ -12,6 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.solver.midpoint.joint_weights import spring_softness
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, lane_types
 
@@ -20,15 +21,11 @@ from warp_kernels.types import kernel_module, lane_types
 def pose_spring_weight_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Return the kernels for one precision and a number of worlds in a lane group, over (sprung dof, group)."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
-    real, array2d, reals = t.real, wp.array2d(dtype=scalar), wp.array2d(dtype=t.real)
+    array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=t.real)
     JointParameters, Beginning = solver_structs(scalar).JointParameters, solver_structs(scalar).Beginning
     module = kernel_module("pose_spring_weights", scalar, lanes)
+    softness = spring_softness(scalar, lanes)
     one, quarter, rest = scalar(1.0), scalar(0.25), scalar(0.75)
-
-    @wp.func
-    def softness(dt: scalar, stiffness: real, inertia: scalar):
-        """Return 1 / (1 + X)."""
-        return a.div(a.real(one), a.real(one) + (dt * dt / inertia) * stiffness)
 
     @wp.kernel(module=module, enable_backward=False)
     def weigh_pose_springs(
