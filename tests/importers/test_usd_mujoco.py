@@ -290,9 +290,28 @@ PHYSICS = {
          "physics": '<actuator><general joint="hinge" dyntype="filterexact" dynprm="0.01" gainprm="30"/>'
                      '</actuator>'}, 0.4,
     ),
+    "muscles": (  # the peak force of the first follows from the inertia, armature of the tendon included
+        {"physics": """def MjcTendon "cable" {
+            uniform token mjc:type = "fixed"; rel mjc:path = </robot/hinge>; double[] mjc:path:coef = [-0.4]
+            double mjc:armature = 3 }
+        def MjcActuator "scaled" { rel mjc:target = </robot/cable>; double[] mjc:gear = [1.5, 0, 0, 0, 0, 0]
+            uniform token mjc:gainType = "muscle"; double[] mjc:gainPrm = [0.75, 1.05, -1, 30, 0.5, 1.6, 1.5, 1.3, 1.2]
+            uniform token mjc:biasType = "muscle"; double[] mjc:biasPrm = [0.75, 1.05, -1, 30, 0.5, 1.6, 1.5, 1.3, 1.2]
+            uniform token mjc:dynType = "muscle"; double[] mjc:dynPrm = [0.01, 0.04, 0.2]
+            double mjc:lengthRange:min = -0.9; double mjc:lengthRange:max = -0.1 }
+        def MjcActuator "strong" { rel mjc:target = </robot/hinge>
+            uniform token mjc:gainType = "muscle"; double[] mjc:gainPrm = [0.6, 1.2, 20, 1, 0.4, 1.8, 2, 1, 1.5]
+            uniform token mjc:dynType = "muscle"; double[] mjc:dynPrm = [0.003, 0.05, 0]
+            double mjc:forceRange:min = -9; double mjc:forceRange:max = 9; double mjc:ctrlRange:max = 0.7
+            double mjc:lengthRange:min = -1; double mjc:lengthRange:max = 1.5 }"""},
+        {"physics": '<tendon><fixed name="cable" armature="3"><joint joint="hinge" coef="-0.4"/></fixed></tendon>'
+                    '<actuator><muscle tendon="cable" gear="1.5" lengthrange="-0.9 -0.1" scale="30" tausmooth="0.2"/>'
+                    '<general joint="hinge" gaintype="muscle" gainprm="0.6 1.2 20 1 0.4 1.8 2 1 1.5" ctrlrange="0 0.7"'
+                    ' dyntype="muscle" dynprm="0.003 0.05 0" forcerange="-9 9" lengthrange="-1 1.5"/></actuator>'}, 0.9,
+    ),
 }  # fmt: skip
 # Which implicitfast doesn't support here.
-EXPLICIT = ("medium", "fixed tendon", "limited tendon", "limited sum of a tendon", "spatial tendon")
+EXPLICIT = ("medium", "fixed tendon", "limited tendon", "limited sum of a tendon", "spatial tendon", "muscles")
 
 
 @pytest.mark.parametrize(
@@ -405,7 +424,15 @@ INVALID = {
     "finite": ("tendon", COUPLED + "double[] mjc:path:coef = [inf]", "/robot/t'.*must be finite"),
     "text": ("tendon", COUPLED + 'string mjc:path:coef = "1"', "/robot/t'.*several numbers"),
 }  # fmt: skip
+MUSCLE = 'uniform token mjc:gainType = "muscle"; double[] mjc:gainPrm = [0.7, 1, 1, 1, 0.5, 1.6, 1, 1, 1.2]; '
+LENGTHS = "double mjc:lengthRange:max = 1; "
 SKIPPED = {
+    "lengths of a muscle": ("actuator", HINGE + MUSCLE, "'/robot/a', which is a muscle without a range of lengths"),
+    "muscle of a site": ("actuator", SITE + MUSCLE + LENGTHS, "'/robot/a', which is a muscle, but acts neither on"),
+    "bias of a muscle": ("actuator", HINGE + MUSCLE + LENGTHS + 'uniform token mjc:biasType = "affine"',
+                         "'/robot/a', which is a muscle with a passive force that isn't"),
+    "speed of a muscle": ("actuator", HINGE + LENGTHS + 'uniform token mjc:gainType = "muscle"',
+                          "'/robot/a', whose parameters are out of range"),
     "gear": ("actuator", HINGE + "double[] mjc:gear = []", "'/robot/a', whose gear is zero"),
     "targets": ("actuator", "rel mjc:target = [</robot/hinge>, </nope>]", "'/robot/a', which acts on 2 prims"),
     "reference": ("actuator", SITE + "rel mjc:refSite = </nope>", "'/robot/a', whose reference '/nope' doesn't exist"),

@@ -303,10 +303,11 @@ def test_mujoco_actuators_of_affine_laws(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('uniform token mjc:dynType = "muscle"', "'/R/act', which has an internal state"),
+        ('uniform token mjc:dynType = "user"', "'/R/act', which has an internal state"),
         ("double mjc:forceRange:max = inf", "'/R/act', whose range of forces"),
         ("double[] mjc:gear = [0, 0, 0, 0, 0, 0]", "'/R/act', whose gear is zero"),
-        ('uniform token mjc:gainType = "muscle"', "'/R/act', whose force law"),
+        ('uniform token mjc:gainType = "user"', "'/R/act', whose force law"),
+        ('uniform token mjc:gainType = "muscle"', "'/R/act', which is a muscle of a stage whose units"),
         ("rel mjc:target = </R/root>", "'/R/act', which acts on '/R/root'"),
     ],
 )

@@ -4,17 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from sim.errors import ModelError
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.servos import further_inputs, has_plugin, of_plugin, servo_gains, servo_law, servo_state
 from sim.importers.mjcf.tree import joint_type
+from sim.importers.muscles import muscle_law
 from sim.model.builder.properties import ACTUATOR_FIELDS, Delay, Gains, in_groups
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
-from sim.model.tendons.muscles import Muscle
 from warp_kernels import types as codes
 from warp_kernels.actuators.activation import SHORTEST
 
@@ -201,44 +200,15 @@ def _muscle(reader: Reader, actuator: int) -> ForceLaw:
     model, mujoco = reader.file.model, reader.file.mujoco
     if transmission_of(reader, actuator) not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT", "mjTRN_TENDON"):
         raise NoForceLawError("which is a muscle, but acts neither on a joint nor on a tendon")
-    output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
-    lengths, acceleration = model.actuator_lengthrange[output], float(model.actuator_acc0[output])
-    fibre, slack, force = _fibres(model.actuator_gainprm[actuator], lengths, acceleration)
-    shortest, longest, speed, passive_force, lengthening_force = model.actuator_gainprm[actuator, 4:9].tolist()
-    passive = {"passive_force": 0.0}
     bias = int(model.actuator_biastype[actuator])
-    if bias == mujoco.mjtBias.mjBIAS_MUSCLE:
-        other, offset, scale = _fibres(model.actuator_biasprm[actuator], lengths, acceleration)
-        if model.actuator_biasprm[actuator, 5] != longest:
-            raise NoForceLawError("which is a muscle whose active and passive forces have different lmax")
-        passive_force = float(model.actuator_biasprm[actuator, 7]) * (scale / force if force else 1.0)
-        passive = {"passive_force": passive_force, "passive_scale": fibre / other,
-                   "passive_shift": (slack - offset) / other}  # fmt: skip
-    elif bias != mujoco.mjtBias.mjBIAS_NONE:
+    if bias not in (mujoco.mjtBias.mjBIAS_MUSCLE, mujoco.mjtBias.mjBIAS_NONE):
         raise NoForceLawError("which is a muscle with a passive force that isn't that of a muscle")
-    try:
-        muscle = Muscle(
-            peak_force=force, fibre_length=fibre, slack_length=slack, shortest=shortest, longest=longest, speed=speed,
-            lengthening_force=lengthening_force, **passive,
-        )  # fmt: skip
-    except ModelError as error:
-        raise NoForceLawError(f"whose parameters are out of range: {error}") from None
-    return ForceLaw(codes.MUSCLE, muscle=muscle)
-
-
-def _fibres(numbers: np.ndarray, lengths: np.ndarray, acceleration: float) -> tuple[float, float, float]:
-    """Return the optimal length of the fibres, the length of the path without fibres, and the peak force.
-
-    Args:
-        numbers: MuJoCo's parameters of a muscle.
-        lengths: range of lengths of its path.
-        acceleration: of the model by a unit force.
-    """
-    force = float(numbers[2])
-    if force < 0.0:
-        force = float(numbers[3]) / max(acceleration, SHORTEST)
-    fibre = max(float(lengths[1] - lengths[0]) / max(float(numbers[1] - numbers[0]), SHORTEST), SHORTEST)
-    return fibre, float(lengths[0] - numbers[0] * fibre), force
+    output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
+    return muscle_law(
+        model.actuator_gainprm[actuator],
+        model.actuator_biasprm[actuator] if bias == mujoco.mjtBias.mjBIAS_MUSCLE else None,
+        model.actuator_lengthrange[output], float(model.actuator_acc0[output]),
+    )  # fmt: skip
 
 
 def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[float, float, float]:

@@ -1,10 +1,10 @@
-"""Actuators in MuJoCo's schema with affine force laws on joints with one coordinate, tendons and sites."""
+"""Actuators in MuJoCo's schema, with affine force laws and muscles, on scalar joints, tendons and sites."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.mujoco_tendons import point_of
+from sim.importers.usd.schemas.muscles import Muscles
 from sim.importers.usd.stage import Scene
 from sim.model.checks import free_name
 from sim.model.specs import DYNAMICS_CODES
@@ -26,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "mjc:gainType": "fixed", "mjc:biasType": "none", "mjc:dynType": "none", "mjc:gainPrm": (1.0,), "mjc:biasPrm": (),
     "mjc:gear": (1.0,), "mjc:dynPrm": (1.0,),
 }  # fmt: skip
+WITH_STATE = "integrator", "filter", "filterexact", "muscle"
 EVERYTHING = (-np.inf, np.inf)
 
 
@@ -42,13 +44,13 @@ def mujoco_actuators(
     Returns:
         Actuators, their targets as arguments of the builder, and paths.
     """
-    scene, found = reader.scene, []
+    scene, found, muscles = reader.scene, [], Muscles(reader)
     prims = [prim for prim in scene.prims() if prim.GetTypeName() == "MjcActuator"]
     _bound_sums(reader, prims, tendons)
     for prim in prims:
         try:
             joint, driven = _target(reader, prim, carriers, tendons)
-            found.append((_actuator(reader, prim, joint, driven), driven, prim.GetPath()))
+            found.append((_actuator(reader, prim, joint, driven, muscles), driven, prim.GetPath()))
         except NoForceLawError as reason:
             scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
     return found
@@ -91,7 +93,9 @@ def _frame(reader: Reader, site: Usd.Prim) -> str:
     return str(reader.add(site.GetPath(), reader.builder.add_frame, name, link, pose[:3], pose[3:]))
 
 
-def _actuator(reader: Reader, prim: Usd.Prim, joint: Joint | None, driven: Mapping[str, Any]) -> Actuator:
+def _actuator(
+    reader: Reader, prim: Usd.Prim, joint: Joint | None, driven: Mapping[str, Any], muscles: Muscles
+) -> Actuator:
     """Return force law, gear and limits in SI units and rad. Raise NoForceLawError for unsupported ones."""
     scene = reader.scene
     shared = "tendon" in driven and reader.builder.tendons[driven["tendon"]].force_range is not None
@@ -106,12 +110,15 @@ def _actuator(reader: Reader, prim: Usd.Prim, joint: Joint | None, driven: Mappi
     slides = joint is not None and joint.type == "prismatic"
     lever = 1.0 if slides else scene.length
     force, unit = scene.mass * scene.length * lever, scene.length if slides else 1.0
-    law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
-    if shared and law.factor != 1.0:  # the range of a sum counts forces without gears
-        law = ForceLaw(codes.AFFINE, gain=law.factor)
     gear = 1.0 if "frame" in driven else float((*value["mjc:gear"], 0.0)[0])
     if gear == 0.0:
         raise NoForceLawError("whose gear is zero")
+    if value["mjc:gainType"] == "muscle":
+        law = muscles.law(prim, value, driven, gear)
+    else:
+        law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
+    if shared and law.factor != 1.0:  # the range of a sum counts forces without gears
+        law = ForceLaw(codes.AFFINE, gain=law.factor)
     inputs = scene.mujoco_range(prim, "mjc:ctrlRange", "mjc:ctrlLimited") or EVERYTHING
     if law.kind in (codes.POSITION, codes.VELOCITY):
         inputs = unit * inputs[0], unit * inputs[1]
@@ -133,6 +140,7 @@ def _actuator(reader: Reader, prim: Usd.Prim, joint: Joint | None, driven: Mappi
         prim.GetName(), law.kind, gear * factor, control_range=inputs,
         force_centre=(lower + upper) / 2.0 if limited.all() else 0.0,
         force_limit=(upper - lower) / 2.0 if limited.all() else np.inf, **gains, **_dynamics(scene, prim, value),
+        muscle=None if law.muscle is None else astuple(law.muscle),
     )  # fmt: skip
 
 
@@ -141,11 +149,17 @@ def _dynamics(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> dict[st
     kind = value["mjc:dynType"]
     if kind == "none":
         return {}
-    if kind not in ("integrator", "filter", "filterexact") or (scene.number(prim, "mjc:actDim") or -1.0) > 1.0:
+    if (
+        kind not in ("integrator", "filter", "filterexact", "muscle")
+        or (scene.number(prim, "mjc:actDim") or -1.0) > 1.0
+    ):
         raise NoForceLawError(f"which has an internal state (dynType {kind}); filter its input instead")
     found: dict[str, Any] = {"dynamics": DYNAMICS_CODES[kind], "act_early": bool(scene.stated(prim, "mjc:actEarly"))}
+    times = [float(number) for number in (*value["mjc:dynPrm"], 0.0, 0.0, 0.0)[:3]]
     if kind != "integrator":
-        found["time_constant"] = max(float((*value["mjc:dynPrm"], 0.0)[0]), SHORTEST)
+        found["time_constant"] = max(times[0], SHORTEST)
+    if kind == "muscle":
+        found |= {"fall_time": max(times[1], SHORTEST), "smoothing": max(times[2], 0.0)}
     limits = scene.mujoco_range(prim, "mjc:actRange", "mjc:actLimited")
     return found | ({"act_range": limits} if limits else {})
 
