@@ -33,6 +33,7 @@ from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instance
 from sim.usd.parts import keep_parts
 from sim.usd.physics.constraints import add_constraints, add_couplings
 from sim.usd.physics.drives import keep_further_actuators
+from sim.usd.physics.mujoco_tendons import state_tendons
 from sim.usd.physics.physics import (
     add_articulations,
     add_joints,
@@ -188,6 +189,7 @@ def _add_links(
     add_couplings(stage, model, joints, series)
     exclude_collisions(stage, model, paths, series)
     keep_tendons(stage.GetDefaultPrim(), model)
+    state_tendons(stage, model, joints, series)
     keep_further_actuators(stage.GetDefaultPrim(), model)
     keep_sensors(stage.GetDefaultPrim(), model)
     return motions, joints

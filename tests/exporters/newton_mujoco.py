@@ -27,10 +27,21 @@ from sim.usd.annotations import kept_text
 from sim.usd.motion import link_paths
 from sim.usd.physics.series import Series
 from tests.errors import quietly
-from tests.exporters.test_newton_motion import CASES, DURATION, links_of, poses_here, same_sign, written
+from tests.exporters.test_newton_motion import CASES as WITHOUT_TENDONS
+from tests.exporters.test_newton_motion import DURATION, links_of, poses_here, same_sign, written
+from tests.usd.test_tendons import cords
 from warp_kernels import types as codes
 
 STEPS = 5e-4, 2.5e-4
+
+
+def tendons() -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
+    """Return a model with tendons and their actuators, within their limits."""
+    model = cords()
+    return model, model.q0, {"near_joint": (0.3,), "far_joint": (-0.2,)}
+
+
+CASES = {**WITHOUT_TENDONS, "tendons": tendons}
 
 
 def moving(model: sim.Model) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
@@ -147,7 +158,7 @@ def differences(case: tuple[sim.Model, np.ndarray, dict[str, Any]], folder: Path
     masses = np.sort(of_mujoco.body_mass[1:]), np.sort(model.parameters["mass"][kept])
     for poses in (
         lambda dt: poses_by_mujoco(model, peer, names, qd, dt)[0],
-        lambda dt: poses_here(peers, q, qd, dt, contact=sim.MujocoContact(), integrator="implicitfast")[kept],
+        lambda dt: poses_here(peers, q, qd, dt, contact=sim.MujocoContact(), integrator="euler")[kept],
     ):
         coarse, fine = (poses(dt) for dt in STEPS)
         ends.append(same_sign(2.0 * same_sign(fine, coarse) - coarse, start))

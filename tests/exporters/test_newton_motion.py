@@ -225,9 +225,10 @@ def test_newton_reads_the_spring_of_a_ball(tmp_path):
     builder.add_link("arm", mass=1.0, inertia=INERTIA, com=(0, 0, -0.3))
     builder.add_joint("ball", "spherical", child="arm", spring=sim.Spring(stiffness=7.0, damping=0.3))
     model = builder.finalize("float64")
-    reader = newton.ModelBuilder()
+    reader, path = newton.ModelBuilder(), written(tmp_path, model, model.q0)
+    assert '"MjcJointAPI"' in path.read_text()  # of which mjc:stiffness is a property
     resolvers = [SchemaResolverMjc(), SchemaResolverNewton()]
-    quietly(reader.add_usd, str(written(tmp_path, model, model.q0)), schema_resolvers=resolvers)
+    quietly(reader.add_usd, str(path), schema_resolvers=resolvers)
     peer = quietly(reader.finalize, device="cpu")
     assert_allclose(peer.joint_stiffness.numpy(), [7.0, 7.0, 7.0])
     assert_allclose(peer.joint_rest_q.numpy(), [0.0, 0.0, 0.0, 1.0])

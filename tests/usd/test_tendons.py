@@ -106,3 +106,59 @@ def test_what_hung_on_a_joint_that_another_program_removed_is_left_out(tmp_path)
         "prim '/World/Joints/follower': its leader, joint '/World/Joints/leader', doesn't exist; it is not coupled",
     ]
     assert (model.tendons.names, model.equalities.coupling_names) == (("far",), ())
+
+
+def cords(**actuator):
+    """Two joints with a tendon that they share, another of one of them, and actuators of the first."""
+    builder = sim.ModelBuilder()
+    for k, name in enumerate(("near", "far")):
+        builder.add_link(name, mass=1.0 + k, inertia=np.diag([0.1, 0.2, 0.15]), com=(0.1, 0.0, -0.3))
+        joint = {"parent": "near", "position": (0, 0, -0.6)} if k else {"position": (0, 0, 2)}
+        builder.add_joint(f"{name}_joint", "revolute", child=name, axis=(0.0, 1.0, 0.2 * k), q0=0.3, **joint)
+    builder.add_fixed_tendon(
+        "both", {"near_joint": 0.7, "far_joint": -0.4}, armature=0.3, friction_loss=0.05,
+        spring=sim.Spring(stiffness=30.0, damping=0.8, rest=(-1.0, 0.05)),
+        limits=sim.Limits(-0.2, 0.12, margin=0.01, softness=sim.Softness((0.03, 0.8), (0.8, 0.9, 0.01, 0.4, 3.0))),
+    )  # fmt: skip
+    builder.add_fixed_tendon("one", {"far_joint": 1.5}, limits=sim.Limits(upper=0.4))
+    builder.add_actuator(tendon="both", kind="torque", name="pull", gear=2.0, force_limit=(-1.0, 3.0))
+    builder.add_actuator(
+        tendon="one", kind="position", name="hold", gear=0.8, gains=sim.Gains(kp=25.0, kd=0.6), control_range=(0.1, 0.5)
+    )  # fmt: skip
+    return builder.finalize("float64")
+
+
+EDITS = {  # by another program: the prim, attribute and value, then the parameter and its value
+    "stiffness": ("Tendons/both", "mjc:stiffness", 44.0, "tendon_stiffness", (44.0, 0.0)),
+    "coefficients": ("Tendons/both", "mjc:path:coef", [0.7, 0.9], "tendon_coefficient", (0.7, 0.9, 1.5)),
+    "rest": ("Tendons/both", "mjc:springlength", [-0.2, 0.05], "tendon_rest_lower", (-0.2, 1.5 * 0.3)),
+    "limit": ("Tendons/one", "mjc:range:max", 0.6, "tendon_upper_limit", (0.12, 0.6)),
+    "gear": ("Actuators/pull", "mjc:gear", [3.0], "actuator_gear", (3.0, 0.8)),
+    "force": ("Actuators/pull", "mjc:forceRange:max", 5.0, "actuator_force_limit", (3.0, np.inf)),
+    "input": ("Actuators/hold", "mjc:ctrlRange:min", 0.2, "actuator_control_lower", (-np.inf, 0.2)),
+}  # fmt: skip
+
+
+def test_what_is_written_for_other_programs_changes_nothing(tmp_path):
+    model = cords()
+    again = sim.load(written(model, tmp_path / "cords.usda"), dtype="float64")
+    assert (again.tendons.names, again.actuator_names) == (model.tendons.names, model.actuator_names)
+    np.testing.assert_array_equal(again.actuator_kind, model.actuator_kind)
+    assert again.tendons.limit_softness == model.tendons.limit_softness
+    for name, value in model.parameters.items():
+        if name.startswith(("tendon", "actuator")):
+            np.testing.assert_array_equal(again.parameters[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_of_other_programs_count(tmp_path, name):
+    where, attribute, value, parameter, expected = EDITS[name]
+    model, path = cords(), tmp_path / "cords.usda"
+    stage = Usd.Stage.Open(str(written(model, path)))
+    stage.GetPrimAtPath(f"/World/{where}").GetAttribute(attribute).Set(value)
+    stage.GetRootLayer().Save()
+    again = sim.load(path, dtype="float64")
+    np.testing.assert_allclose(again.parameters[parameter], expected, rtol=1e-12)
+    others = {each for each in model.parameters if each.startswith(("tendon", "actuator"))} - {parameter}
+    for other in others - ({"actuator_force_centre"} if name == "force" else set()):
+        np.testing.assert_array_equal(again.parameters[other], model.parameters[other], err_msg=other)

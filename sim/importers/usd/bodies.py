@@ -21,7 +21,7 @@ from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.masses import all_masses
 from sim.importers.usd.prims import Shape
 from sim.importers.usd.reader import Reader, agreed_pose
-from sim.importers.usd.schemas.actuators import mujoco_actuators
+from sim.importers.usd.schemas.actuators import agreed_actuators, mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.schemas.mujoco_scene import medium as mujoco_medium
 from sim.importers.usd.schemas.mujoco_scene import mujoco_options
@@ -224,8 +224,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
         if not is_kinematic(reader, reader.scene.prim(path), step)
     }
     tendons = add_mujoco_tendons(reader, {path: name for path, (_, name) in single.items()})
-    found += mujoco_actuators(reader, dynamic, tendons)
-    found += _further_actuators(reader)
+    found += agreed_actuators(reader, mujoco_actuators(reader, dynamic, tendons), _further_actuators(reader))
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
         properties = {name: getattr(actuator, name) for name in ACTUATOR_FIELDS}

@@ -137,6 +137,10 @@ class Scene:
             raise self.error(prim, f"{limited} is true, but {limits} is ({lower:g}, {upper:g}); its ends must ascend")
         return (lower, upper) if holds != "false" and lower < upper else None
 
+    def pass_over(self, prim: Usd.Prim) -> None:
+        """Count all properties of a prim as read."""
+        self.read.update(prim.GetPath().AppendProperty(name) for name in prim.GetAuthoredPropertyNames())
+
     def choice(self, prim: Usd.Prim, name: str, known: Sequence[str]) -> str:
         """Return one of several words, the first if none is stated.
 

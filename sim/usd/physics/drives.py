@@ -110,6 +110,11 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
     return _actuators(model, np.flatnonzero(model.actuator_dof == dof))
 
 
+def actuators_of_tendon(model: Model, tendon: int) -> list[Actuator]:
+    """Return the actuators of a tendon."""
+    return _actuators(model, np.flatnonzero(model.actuator_tendon == tendon))
+
+
 def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
     found = []
     for k in which:

@@ -237,6 +237,7 @@ def _keep_pose_spring(prim: Usd.Prim, model: Model, link: int) -> None:
     stiffness, rest = (model.parameters[name][dofs] for name in ("stiffness", "rest_position"))
     keep(prim, "rest_position", rest)
     if model.joint_type[link] == codes.SPHERICAL and not rest.any():
+        prim.AddAppliedSchema("MjcJointAPI")
         prim.CreateAttribute("mjc:stiffness", Sdf.ValueTypeNames.Double, False).Set(float(stiffness[0]))
 
 

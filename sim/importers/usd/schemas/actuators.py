@@ -18,7 +18,9 @@ from sim.importers.usd.schemas.muscles import Muscles
 from sim.importers.usd.stage import Scene
 from sim.model.checks import free_name
 from sim.model.specs import DYNAMICS_CODES
+from sim.usd.annotations import kept_text
 from sim.usd.physics.drives import Actuator
+from sim.usd.physics.mujoco_tendons import affine_numbers, bounded
 from warp_kernels import types as codes
 from warp_kernels.actuators.activation import SHORTEST
 
@@ -48,12 +50,49 @@ def mujoco_actuators(
     prims = [prim for prim in scene.prims() if prim.GetTypeName() == "MjcActuator"]
     _bound_sums(reader, prims, tendons)
     for prim in prims:
+        if kept_text(prim, "name") is not None and not tendons.keys() & set(scene.targets(prim, "mjc:target")):
+            scene.pass_over(prim)  # written by Backswing, for a tendon that is gone
+            continue
         try:
             joint, driven = _target(reader, prim, carriers, tendons)
             found.append((_actuator(reader, prim, joint, driven, muscles), driven, prim.GetPath()))
         except NoForceLawError as reason:
             scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
     return found
+
+
+def agreed_actuators(
+    reader: Reader, stated: Iterable[tuple[Actuator, dict[str, Any], Sdf.Path]],
+    kept: Iterable[tuple[Actuator, dict[str, Any], Sdf.Path]],
+) -> list[tuple[Actuator, dict[str, Any], Sdf.Path]]:  # fmt: skip
+    """Return all actuators once: those that Backswing has stored, or as another program has edited them.
+
+    Args:
+        reader: the reader.
+        stated: actuators in MuJoCo's schema, of which some state stored ones.
+        kept: stored actuators that don't act on joints.
+    """
+    found, edits = list[tuple[Actuator, dict[str, Any], Sdf.Path]](), dict[str, tuple[Actuator, dict[str, Any]]]()
+    for actuator, driven, path in stated:
+        name = kept_text(reader.scene.prim(path), "name")
+        if name is None:
+            found.append((actuator, driven, path))
+        else:
+            edits[name] = actuator, driven
+    for actuator, driven, path in kept:
+        edited, target = edits.get(actuator.name, (actuator, driven))
+        if target != driven or not np.allclose(_numbers(edited), _numbers(actuator), rtol=1e-9, atol=0.0):
+            found.append((replace(edited, name=actuator.name, number=actuator.number), target, path))
+        else:
+            found.append((actuator, driven, path))
+    return found
+
+
+def _numbers(actuator: Actuator) -> np.ndarray:
+    """Return what MuJoCo's schema has of an actuator of a tendon."""
+    ranges = [*actuator.control_range, *actuator.force_range, *actuator.act_range]
+    others = [actuator.gear, actuator.dynamics, actuator.time_constant, actuator.act_early]
+    return np.concatenate([affine_numbers(actuator).ravel(), bounded(ranges), others])
 
 
 def _target(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,18 @@ from sim.importers.usd.prims import primitive, seen_from
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.mujoco_contacts import softness_of
 from sim.model.builder.properties import Limits, Spring
+from sim.model.checks import free_name
+from sim.model.softness import Softness
 from sim.model.tendons.tendons import TendonWrap
+from sim.usd.annotations import kept_text
+from sim.usd.physics.mujoco_tendons import bounded
 from warp_kernels import types as codes
+
+# Properties of a tendon that the schema has
+EDITABLE = (
+    "coefficients", "stiffness", "damping", "armature", "rest", "friction_loss", "lower", "upper", "limit_margin",
+    "limit_softness", "friction_softness",
+)  # fmt: skip
 
 
 class NoTendonError(Exception):
@@ -32,32 +43,64 @@ def add_mujoco_tendons(reader: Reader, joints: Mapping[Sdf.Path, str]) -> dict[S
     for prim in scene.prims():
         if prim.GetTypeName() != "MjcTendon":
             continue
-        path = prim.GetPath()
-        name = reader.unique(prim.GetName(), path, reader.builder.tendons)
+        path, own = prim.GetPath(), kept_text(prim, "name")
         fixed = scene.choice(prim, "mjc:type", ("spatial", "fixed")) == "fixed"
+        if own is not None:  # written by Backswing, which has the tendon's annotation
+            if reader.prefix + own in reader.builder.tendons:
+                found[path] = reader.prefix + own
+                _restate(reader, prim, found[path], joints)
+            else:
+                scene.pass_over(prim)
+            continue
+        name = reader.unique(prim.GetName(), path, reader.builder.tendons)
         try:
             if (scene.length, scene.mass) != (1.0, 1.0):
                 raise NoTendonError("the units of its stage aren't metres and kilograms")
-            steps = _steps(reader, prim)
             if fixed:
-                coefficients = _coefficients(reader, prim, steps, joints)
-                rest = sum(
-                    value * _spring_position(reader, step) for step, value in zip(steps, coefficients, strict=True)
-                )
-                together: dict[str, float] = {}
-                for step, value in zip(steps, coefficients, strict=True):
-                    together[joints[step]] = together.get(joints[step], 0.0) + value
-                found[path] = reader.add(
-                    path, reader.builder.add_fixed_tendon, name, together, **_properties(reader, prim, rest)
-                )
+                _add_fixed(reader, prim, name, joints)
             else:
-                found[path] = reader.add(
-                    path, reader.builder.add_spatial_tendon, name, _path(reader, prim, steps),
+                reader.add(
+                    path, reader.builder.add_spatial_tendon, name, _path(reader, prim, _steps(reader, prim)),
                     **_properties(reader, prim, None),
                 )  # fmt: skip
+            found[path] = name
         except NoTendonError as reason:
             scene.notes.append(f"ignored: tendon '{path}': {reason}")
     return found
+
+
+def _add_fixed(reader: Reader, prim: Usd.Prim, name: str, joints: Mapping[Sdf.Path, str]) -> None:
+    steps = _steps(reader, prim)
+    coefficients = _coefficients(reader, prim, steps, joints)
+    rest = sum(value * _spring_position(reader, step) for step, value in zip(steps, coefficients, strict=True))
+    together: dict[str, float] = {}
+    for step, value in zip(steps, coefficients, strict=True):
+        together[joints[step]] = together.get(joints[step], 0.0) + value
+    reader.add(prim.GetPath(), reader.builder.add_fixed_tendon, name, together, **_properties(reader, prim, rest))
+
+
+def _restate(reader: Reader, prim: Usd.Prim, name: str, joints: Mapping[Sdf.Path, str]) -> None:
+    """Give a tendon that Backswing has written the properties that another program has edited; note others."""
+    tendons, label = reader.builder.tendons, free_name(name, reader.builder.tendons)
+    try:
+        _add_fixed(reader, prim, label, joints)
+    except NoTendonError as reason:
+        reader.scene.notes.append(f"what '{prim.GetPath()}' states isn't read: {reason}")
+        return
+    own, stated = tendons[name], tendons.pop(label)
+    edited = {each: getattr(stated, each) for each in EDITABLE if not _agree(getattr(own, each), getattr(stated, each))}
+    if not own.stiffness and not stated.stiffness:
+        edited.pop("rest", None)  # a tendon without a spring states none
+    tendons[name] = replace(own, **edited)
+
+
+def _agree(own: Any, stated: Any) -> bool:
+    """Return whether properties are equal but for rounding and the largest numbers that MuJoCo's schema has."""
+    if isinstance(own, dict):
+        return own.keys() == stated.keys() and _agree([*own.values()], [stated[each] for each in own])
+    if isinstance(own, Softness):
+        return _agree([*own.solref, *own.solimp], [*stated.solref, *stated.solimp])
+    return bool(np.allclose(bounded(own), bounded(stated), rtol=1e-9, atol=1e-6 if isinstance(own, tuple) else 0.0))
 
 
 def _steps(reader: Reader, prim: Usd.Prim) -> list[Sdf.Path]:
