@@ -19,7 +19,8 @@ from sim.render.tessellation import with_normals
 from sim.render.textures import TextureSet, uv_density
 from sim.render.view import is_seen
 from warp_kernels import types as codes
-from warp_kernels.render.cameras import CENTRE_OF_MASS, LINK, POINT, camera_structs
+from warp_kernels.render.camera_surfaces import look_structs
+from warp_kernels.render.mounts import CENTRE_OF_MASS, LINK, POINT, mount_structs
 from warp_kernels.render.structs import surface_structs
 from warp_kernels.render.trace import render_kernels
 
@@ -41,7 +42,8 @@ class SceneArrays:
         count: number of visible geometries.
         extended: as of :func:`warp_kernels.render.structs.render_structs`.
         targets: see :func:`warp_kernels.rays.pieces.ray_structs`.
-        looks, mounts, light_mounts: see :func:`warp_kernels.render.cameras.camera_structs`.
+        looks: see :func:`warp_kernels.render.camera_surfaces.look_structs`.
+        mounts, light_mounts: see :func:`warp_kernels.render.mounts.mount_structs`.
         light, lights: sky and lights, see :func:`warp_kernels.render.trace.render_kernels`.
         headlight: 1 for a light at the eye of the camera [num_lights].
         across: axes of lights across the one that they shine along, on what they move with [num_lights, 3].
@@ -58,7 +60,7 @@ class SceneArrays:
         tile: float,
         haze: float,
     ):
-        t, kernels, structs = m.types, render_kernels(lights.extended), camera_structs(m.types.scalar)
+        t, kernels, Mounts = m.types, render_kernels(lights.extended), mount_structs(m.types.scalar).Mounts
         self.extended = lights.extended
         seen = [number for number, geometry in enumerate(m.model.geometries) if is_seen(geometry)]
         self._arrays = TargetArrays(m, seen)
@@ -67,9 +69,9 @@ class SceneArrays:
         placements = np.array([camera.placement for camera in cameras])
         pixel = 2.0 * np.tan(np.radians([camera.fov for camera in cameras]) / 2.0) / size[1]
         with wp.ScopedDevice(m.device):
-            self.looks = fill(structs.Looks, **_looks([m.model.geometries[number] for number in seen]))
-            self.mounts = fill(structs.Mounts, **_mounts(m, cameras))
-            self.light_mounts = fill(structs.Mounts, **_mounts(m, lights.mounted))
+            self.looks = fill(look_structs().Looks, **_looks([m.model.geometries[number] for number in seen]))
+            self.mounts = fill(Mounts, **_mounts(m, cameras))
+            self.light_mounts = fill(Mounts, **_mounts(m, lights.mounted))
             self.lights, dome = lights.arrays(kernels), lights.dome(kernels)
             self.across: wp.array = wp.array(_axes_across(lights.mounted), dtype=wp.vec3)
             self.headlight: wp.array = wp.array(head, dtype=wp.int32)

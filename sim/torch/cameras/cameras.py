@@ -35,6 +35,7 @@ from sim.torch.cameras.looks import Looks, RandomLooks, looks_of
 from sim.torch.modes import not_compiled, require_no_recording
 from warp_kernels.rays.search import search_ray_kernels
 from warp_kernels.render.cameras import camera_kernels
+from warp_kernels.render.mounts import mount_kernels
 
 MOST_ROWS = 2**31 - 1  # of all pictures together, and of pixels
 BANDS = 8  # of a CPU's core, which balance the load
@@ -343,13 +344,14 @@ class _Worlds:
         looks: Looks,
         images: CameraImages,
     ) -> None:
-        kernels, scene = camera_kernels(m.types.scalar, self._scene.extended), self._scene
+        scene, mounts = self._scene, mount_kernels(m.types.scalar)
+        kernels = camera_kernels(m.types.scalar, scene.extended)
         worlds = arrays["eye"].shape[0]
         sources = (scene, arrays, parameters)
         if scene.count:
             pose_targets = search_ray_kernels(m.types.scalar).pose_targets
             launch(pose_targets, arrays["target_pose"].shape, *sources, device=m.device)
-        launch(kernels.pose_cameras, arrays["eye"].shape, *sources, device=m.device)
+        launch(mounts.pose_cameras, arrays["eye"].shape, *sources, device=m.device)
         lamps = {
             "placed": as_array(looks.light_positions, wp.vec3),
             "along": as_array(looks.light_axes, wp.vec3),
@@ -357,7 +359,7 @@ class _Worlds:
             "ambient": as_array(looks.ambient, wp.vec3),
         }
         if arrays["light_axis"].size:
-            launch(kernels.pose_lights, arrays["light_axis"].shape, lamps, *sources, device=m.device)
+            launch(mounts.pose_lights, arrays["light_axis"].shape, lamps, *sources, device=m.device)
         srgb = as_array(looks.colors, wp.vec3)
         color = arrays["color"]
         if color.size:
