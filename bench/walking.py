@@ -49,11 +49,14 @@ class Case(NamedTuple):
     iterations: float = math.inf
 
 
+# Tasks with options; the others have the names of their classes.
+ON_TERRAIN = {"QuadrupedRough": ("QuadrupedVelocity", {"terrain": "rough"})}
 # Of each task, contact law and algorithm.
 CASES = {
     ("QuadrupedVelocity", "hard", "ppo"): Case(5),
     ("QuadrupedVelocity", "mujoco", "ppo"): Case(2),
     ("QuadrupedVelocity", "hard", "shac"): Case(1),
+    ("QuadrupedRough", "hard", "ppo"): Case(5, processes=1, envs=512, minutes=10.0),
     ("Go2Velocity", "hard", "ppo"): Case(1, processes=1, envs=512, minutes=4.0),
     ("Go2Velocity", "mujoco", "ppo"): Case(5, processes=1, envs=512, minutes=4.0),
     ("G1Velocity", "mujoco", "shac"): Case(5, processes=1, envs=128, minutes=5.0, iterations=210),
@@ -97,14 +100,21 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
     return (*case_of(row), row["seed"])
 
 
+def options_of(name: str, law: str) -> tuple[str, dict[str, Any]]:
+    """Return the class and the arguments of a task."""
+    kind, given = ON_TERRAIN.get(name, (name, {}))
+    return kind, {"law": law, **given}
+
+
 def train(name: str, law: str, algorithm: str, seed: int, folder: Path) -> None:
     """Train in one of several processes; the first one writes a policy every 20 seconds, and the times."""
     processes.join("cpu")
-    task, case = make_task(name, law=law), CASES[name, law, algorithm]
+    case, (kind, given) = CASES[name, law, algorithm], options_of(name, law)
+    task = make_task(kind, **given)
     learner = make_learner(
         task, algorithm, iterations=case.iterations, seed=seed, device="cpu", threads=1, envs=case.envs
     )
-    keep_policies(learner, folder, name, {"law": law}, minutes=case.minutes, iterations=case.iterations)
+    keep_policies(learner, folder, kind, given, minutes=case.minutes, iterations=case.iterations)
 
 
 def measure(name: str, law: str, algorithm: str, seed: int, *, kept: Path | None = None) -> dict[str, Any]:
@@ -122,10 +132,11 @@ def measure(name: str, law: str, algorithm: str, seed: int, *, kept: Path | None
         if kept is not None:
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copy(files[-1], kept / f"{name}-{law}-{algorithm}-{seed}.pt")
-    task = make_task(name, law=law)
-    kind = {"task": name, "law": law, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
+    kind, given = options_of(name, law)
+    task = make_task(kind, **given)
+    key = {"task": name, "law": law, "algorithm": algorithm, "seed": seed, "processor": machine()["processor"]}
     load.append(os.getloadavg()[0])
-    return {**kind, "load": load, "processes": count, **times, **results(policies, task)}
+    return {**key, "load": load, "processes": count, **times, **results(policies, task)}
 
 
 def results(policies: Sequence[Policy], task: Task) -> dict[str, Any]:

@@ -27,6 +27,10 @@ law "mujoco" takes MuJoCo's steps in training, too. The reward for the time that
 which SHAC would need. G1 walks [with a clock and legs that fold](../locomotion.md#gaits), on the joints of its legs. By
 SHAC its learning rates fall to a tenth.
 
+Rough ground has fifteen tiles: slopes of 3 to 17 degrees, bumps of 1 to 5 cm and stairs of 2 to 10 cm, each from easy
+to hard. There robots observe heights around them, train [from level to level](../locomotion.md#terrain), and are played
+from the middle of each tile.
+
 Columns have the smallest and the largest number of the seeds. The seconds to 0.1 m/s are those of the trainings that
 get there. The command below trains the seeds that are missing.
 """
@@ -38,7 +42,8 @@ number are older than the others.
 
 def robot_of(row: dict[str, Any]) -> str:
     """Return the name of a training's robot."""
-    return str(row["task"]).removesuffix("Velocity")
+    name = str(row["task"]).removesuffix("Velocity")
+    return f"{name.removesuffix('Rough')}, rough ground" if name.endswith("Rough") else name
 
 
 def case_of(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -115,7 +115,7 @@ def play(
     engine: Engine,
     data: Sequence[Mapping[str, torch.Tensor]],
 ) -> Iterator[TaskState]:
-    """Play robots on flat ground, with a policy that observes the state exactly.
+    """Play robots with a policy that observes the state exactly.
 
     Args:
         policy: the policy.
@@ -129,23 +129,24 @@ def play(
         the state before each step.
 
     Raises:
-        ModelError: for servos with a delay, and a task on terrain.
+        ModelError: for servos with a delay.
     """
-    if task.robot.terrain is not None:
-        raise ModelError(f"{type(task).__name__} is on terrain, which isn't played; policies are played on flat ground")
     if task.model().na:
         raise ModelError(f"{type(task).__name__} has servos with a delay, which aren't played")
     action = torch.zeros(len(q), task.model().nu)
     for k, each in enumerate(data):
         steps = torch.full((len(q),), k)
         state = TaskState(torch.tensor(q).float(), torch.tensor(qd).float(), steps, {**each, "action": action})
+        if task.robot.terrain is not None:
+            state.data["heights"] = task.scan(state.q)
         yield state
         action = policy(torch.cat(list(task.measurements(state).values()), dim=1))
         q, qd = engine(q, qd, task.inputs(state, action)["control"].numpy())
 
 
 def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: Engine, seconds: float) -> Walk:
-    """Let robots follow commands, from the standing pose; see :func:`play`.
+    """Let robots follow commands, from the standing pose, on terrain from the middles of all its tiles; see
+    :func:`play`.
 
     Args:
         policy: the policy.
@@ -155,7 +156,7 @@ def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: En
         seconds: duration of a command [s].
     """
     n, each = commands.shape[1], round(seconds / task.step_dt)
-    q, qd = np.tile(task.robot.q, (n, 1)), np.zeros((n, task.model().nv))
+    q, qd = on_tiles(task, np.tile(task.robot.q, (n, 1))), np.zeros((n, task.model().nv))
     data = [{"command": command} for command in commands for _ in range(each)]
     states = list(play(policy, task, q, qd, engine, data))
     settled = [state for k, state in enumerate(states) if k % each * task.step_dt >= SETTLING]
@@ -168,12 +169,22 @@ def follow(policy: Actor, task: VelocityTask, commands: torch.Tensor, engine: En
     return Walk(speed, missed, turn, int(fallen.any(dim=0).sum()), velocity.numpy(), q)
 
 
+def on_tiles(task: LeggedTask, q: np.ndarray) -> np.ndarray:
+    """Return coordinates of robots [n, nq] moved from the origin to the tiles of a terrain, if there is one."""
+    if task.robot.terrain is None:
+        return q
+    origins = task.robot.terrain.origins.reshape(-1, 3)
+    moved = q.copy()
+    moved[:, :3] += origins[np.arange(len(q)) % len(origins)]
+    return moved
+
+
 def rise(policy: Actor, task: GetUpTask, engine: Engine, robots: int = COMMANDS) -> tuple[float, np.ndarray]:
     """Let robots fall from random orientations; return the fraction that stand at the end of an episode, and the motion
     [actions + 1, robots, nq].
     """
     q, qd = (value.numpy() for value in task.starts(robots, torch.Generator().manual_seed(0)))
-    states = list(play(policy, task, q, qd, engine, [{}] * (task.max_episode_length + 1)))
+    states = list(play(policy, task, on_tiles(task, q), qd, engine, [{}] * (task.max_episode_length + 1)))
     return float(task.standing(states[-1]).float().mean()), np.stack([state.q.numpy() for state in states])
 
 

@@ -5,14 +5,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 
+from sim.dynamics.lowest_points import enclosing_balls
 from sim.envs.state import NewEpisodes, TaskState
 from sim.envs.tasks.locomotion.checks import require_numbers
 from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.errors import ModelError
-from sim.torch.quaternions import quaternion_product
+from sim.torch.quaternions import quaternion_product, rotated
+from sim.torch.robot.robot import Robot
+
+GAP = 0.01  # below a robot that begins to fall, at least [m]
 
 
 class GetUpTask(LeggedTask):
@@ -29,10 +34,9 @@ class GetUpTask(LeggedTask):
     Args:
         robot: the robot, see :func:`sim.envs.legged_robot`.
         law: contact law, see :class:`LeggedTask`.
-        **settings: attributes that differ from those of the class, see :class:`LeggedTask`; ``start_bend`` isn't one.
+        **settings: attributes that differ from those of the class, see :class:`LeggedTask`.
 
     Attributes:
-        bend: largest distance of a joint from the standing pose at the beginning [rad].
         tilt: largest angle between base and vertical at the beginning, at most pi [rad].
 
     Example:
@@ -44,8 +48,7 @@ class GetUpTask(LeggedTask):
     """
 
     max_episode_length = 200
-    push = 0.0
-    bend: float = 1.0
+    push, start_bend = 0.0, 1.0
     tilt: float = math.pi
     weights: Mapping[str, float] = MappingProxyType(
         {
@@ -55,13 +58,17 @@ class GetUpTask(LeggedTask):
     )  # fmt: skip
 
     def __init__(self, robot: LeggedRobot, law: str = "hard", **settings: Any):
-        if "start_bend" in settings:
-            raise ModelError(f"{type(self).__name__}: start_bend has no effect on robots that fall; set bend")
         super().__init__(robot, law, **settings)
         self.logged = (*self.logged, "stands")
-        require_numbers(self, ("bend", "tilt"))
+        require_numbers(self, ("tilt",))
         if self.tilt > math.pi:
             raise ModelError(f"{type(self).__name__}.tilt is {self.tilt:g}; it must be at most pi")
+        self._kinematics: dict[torch.device, Robot] = {}
+        model = robot.model
+        parts = [each for each in model.geometries if each.collides and not model.is_static(each)]
+        balls = [enclosing_balls(each) for each in parts]
+        self._links = torch.tensor([part.link for part, found in zip(parts, balls, strict=True) for _ in found])
+        self._balls = torch.tensor(np.concatenate(balls)).to(self._start)
 
     def begin(self, new: NewEpisodes) -> TaskState:
         """Return robots as :meth:`starts` has them; none of them stands yet."""
@@ -74,14 +81,23 @@ class GetUpTask(LeggedTask):
         heading, tilted about any horizontal axis by up to :attr:`tilt`.
         """
         q, qd = super().starts(n, generator)
-        q[:, 2] = 1.5 * self.robot.height
         half = 0.5 * self.uniform((n,), generator, 0.0, self.tilt)
         axis = self.uniform((n,), generator, -math.pi, math.pi)
         zero = torch.zeros_like(half)
         tilted = torch.stack([half.sin() * axis.cos(), half.sin() * axis.sin(), zero, half.cos()], dim=1)
         q[:, 3:7] = quaternion_product(tilted, q[:, 3:7])
-        q[:, 7:] = self._start.to(q)[7:] + self.uniform((n, q.shape[1] - 7), generator, -self.bend, self.bend)
+        q[:, 2] = 0.0
+        q[:, 2] = (GAP - self._lowest(q)).clamp(min=1.5 * self.robot.height)
         return q, qd
+
+    def _lowest(self, q: torch.Tensor) -> torch.Tensor:
+        """Return a lower bound of the height of the robot's lowest point [n], m."""
+        if q.device not in self._kinematics:
+            self._kinematics[q.device] = Robot(self.robot.model, device=q.device)
+        links, balls = self._links.to(q.device), self._balls.to(q)
+        position, orientation = self._kinematics[q.device].forward_kinematics(q, self.robot.model.link_names)
+        centres = position[:, links] + rotated(orientation[:, links], balls[:, :3])
+        return (centres[..., 2] - balls[:, 3]).min(dim=1).values
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the targets of the servos."""

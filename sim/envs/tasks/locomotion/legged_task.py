@@ -193,7 +193,7 @@ class LeggedTask(Task):
         if self.robot.terrain is not None:
             data = self._tiles(new)
             q[:, :3] += data["origin"]
-            data["heights"] = self._scan(q)
+            data["heights"] = self.scan(q)
         longest = int(min(self.max_episode_length, LONGEST))
         data |= {
             "action": torch.zeros(n, model.nu).to(q),
@@ -227,7 +227,7 @@ class LeggedTask(Task):
     def advance(self, before: TaskState, action: torch.Tensor, after: TaskState) -> dict[str, torch.Tensor]:
         """Return the last action, the time that each foot has been in the air [s], and heights on terrain."""
         air = torch.where(self.stands(after), 0.0, before.data["air"] + self.step_dt)
-        heights = {} if self.robot.terrain is None else {"heights": self._scan(after.q)}
+        heights = {} if self.robot.terrain is None else {"heights": self.scan(after.q)}
         return {"action": action, "air": air, **heights}
 
     def events(self, state: TaskState) -> dict[str, torch.Tensor]:
@@ -331,8 +331,8 @@ class LeggedTask(Task):
         """Return the level after an episode [n]; one beyond the last becomes a random one. Default: the same."""
         return last.data["level"]
 
-    def _scan(self, q: torch.Tensor) -> torch.Tensor:
-        """Return heights of the ground relative to the base [n, points], m; the last is below it."""
+    def scan(self, q: torch.Tensor) -> torch.Tensor:
+        """Return heights of a terrain relative to the base [n, points], m; the last is below it."""
         others = RayTargets(exclude=self.robot.links)
         return height_scan(self._rays.to(q.device), q, self.robot.base, self._grid, others)
 
