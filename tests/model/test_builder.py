@@ -265,6 +265,7 @@ def test_what_is_no_number_is_named(add, message):
         (lambda b: b.add_geometry("a", "convex", mesh="m.obj"), "mesh is a str; it must be a Mesh"),
         (lambda b: b.add_joint("j", ["revolute"], child="a"), r"joint 'j': type is \['revolute'\]; it must be a name"),
         (lambda b: b.add_joint("j", "revolute", child=None), "joint 'j': child is None; it must be a name"),
+        (lambda b: b.add_frame("f", b.add_sphere(radius=1.0, mass=1.0, name="ball")), "give its name, 'ball'"),
         (lambda b: b.add_frame("f", 3), "frame 'f': link is 3; it must be a name"),
         (lambda b: b.add_actuator(joint=["j", "k"], kind="torque"), r"joint is \['j', 'k'\]; it must be a name"),
         (lambda b: b.add_actuator(joint="j", kind=["torque"]), r"kind is \['torque'\]; it must be a name"),
