@@ -36,15 +36,15 @@ for radius, position, rgba, material in (
 ):
     scene.add_sphere(radius=radius, mass=1, position=(*position, radius), rgba=rgba, material=material)
 tilt = np.array([0.3, -0.35, 0, 1]) / np.linalg.norm([0.3, -0.35, 0, 1])
-sun = sim.Light("directional", (1, 0.95, 0.85), size=(1,))
+sun = sim.Light("directional", (1, 0.95, 0.85), size=(6,))
 scene.add_light("sun", sun, orientation=tilt)
 scene.add_light("sky", sim.Light("sky", (0.3, 0.34, 0.4)))
-lamp = sim.Light("point", (0.5, 0.35, 0.2), size=(0.1,))
+lamp = sim.Light("point", (0.5, 0.35, 0.2), size=(0.15,))
 scene.add_light("lamp", lamp, position=(-1, -0.8, 1.2))
 model = scene.finalize()
 
 poses = sim.forward_kinematics(model, model.q0[None]).numpy()
 camera = Camera((0.4, -2.3, 1.3), (0.05, 0, 0.15))
 write_usd(folder / "scene.usda", model, poses, fps=30, camera=camera)
-(picture,) = render_frames(model, poses, camera, exposure=1.0, occlusion=AmbientOcclusion())
+(picture,) = render_frames(model, poses, camera, exposure=1.0, shadow_rays=256, occlusion=AmbientOcclusion())
 write_png(folder / "backswing.png", picture)
