@@ -14,7 +14,6 @@ from sim.envs import LeggedTask
 from sim.envs.tasks.locomotion.robots import QuadrupedGetUp
 from sim.learn import Policy, evaluate, load_policy, load_task, save_policy
 from sim.learn.learner import stored
-from tests.errors import raises_naming
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_steps_of_mujoco_s_law_are_mujoco_s():
 
 def test_robots_stand_if_they_fall_on_their_feet():
     class Dropped(QuadrupedGetUp):
-        max_episode_length = 50
+        max_episode_length, start_bend = 50, 0.1
 
         def starts(self, n, generator):
             q, qd = LeggedTask.starts(self, n, generator)
@@ -206,12 +205,31 @@ def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
         walk.main()
 
 
-def test_policies_on_terrain_and_folders_that_cannot_be_made(monkeypatch, tmp_path):
+def test_robots_stand_on_all_tiles_of_a_terrain_here_and_in_mujoco():
+    """They begin in the middle of each tile, above its ground, and observe the heights around them."""
+    kinds = [sim.terrain.Rough(amplitude=0.01), sim.terrain.Stairs(rise=0.1)]
+    task = sim.envs.make_task("QuadrupedVelocity", terrain=sim.terrain.generate(kinds, levels=2, size=4.0))
+    observed = []
+
+    def stand(observation: torch.Tensor) -> torch.Tensor:
+        observed.append(observation)
+        return torch.zeros(5, 12)
+
+    origins = task.robot.terrain.origins.reshape(4, 3)
+    for engine in (walk.here(task), walk.in_mujoco(task)):
+        found = walk.follow(stand, task, torch.zeros(1, 5, 3), engine, 1.1)
+        assert found.falls == 0
+        assert found.speed_error < 0.01
+        np.testing.assert_allclose(found.q[0, :, :3], origins[[0, 1, 2, 3, 0]] + task.robot.q[:3], atol=1e-6)
+        np.testing.assert_allclose(found.q[-1, :, :3], found.q[0, :, :3], atol=0.05)  # they sag
+    heights = observed[0][:, 48:]
+    assert heights.shape == (5, 36)
+    np.testing.assert_allclose(heights[:, -1], 0.0, atol=1e-5)  # below the base
+    assert heights[1].min() < -0.09  # stairs around a platform
+
+
+def test_walks_into_folders_that_cannot_be_made(monkeypatch, tmp_path):
     """Nothing is simulated before."""
-    ground = sim.terrain.generate([sim.terrain.Rough()], levels=1, size=4.0)
-    task = sim.envs.make_task("QuadrupedVelocity", terrain=ground)
-    with raises_naming("QuadrupedVelocity", "terrain"):
-        walk.follow(standing_policy(), task, torch.zeros(1, 1, 3), walk.here(task), 1.1)
     (tmp_path / "file").touch()
     monkeypatch.setattr(walk, "follow", None)
     monkeypatch.setattr(carry, "here", None)
