@@ -219,7 +219,7 @@ def test_robots_stand_on_all_tiles_of_a_terrain_here_and_in_mujoco():
     for engine in (walk.here(task), walk.in_mujoco(task)):
         found = walk.follow(stand, task, torch.zeros(1, 5, 3), engine, 1.1)
         assert found.falls == 0
-        assert found.speed_error < 0.01
+        assert found.speed_error < 0.05
         np.testing.assert_allclose(found.q[0, :, :3], origins[[0, 1, 2, 3, 0]] + task.robot.q[:3], atol=1e-6)
         np.testing.assert_allclose(found.q[-1, :, :3], found.q[0, :, :3], atol=0.05)  # they sag
     heights = observed[0][:, 48:]
