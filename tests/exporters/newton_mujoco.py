@@ -41,7 +41,19 @@ def tendons() -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
     return model, model.q0, {"near_joint": (0.3,), "far_joint": (-0.2,)}
 
 
-CASES = {**WITHOUT_TENDONS, "tendons": tendons}
+def limited_servo() -> tuple[sim.Model, np.ndarray, dict[str, Any]]:
+    """Return a model with a servo at the limit of its force, on a joint with a damper."""
+    builder = sim.ModelBuilder()
+    for k, options in enumerate(({}, {"parent": "link0", "position": (0, 0, -0.6)})):
+        builder.add_link(f"link{k}", mass=1.0 + k, inertia=np.diag([0.1, 0.2, 0.15]), com=(0.1, 0, -0.3))
+        spring = sim.Spring(damping=2.0)
+        builder.add_joint(f"joint{k}", "revolute", child=f"link{k}", axis=(0, 1, 0), q0=0.9, spring=spring, **options)
+    builder.add_actuator("joint1", "position", gains=sim.Gains(kp=300.0, kd=10.0), gear=2.0, force_limit=7.0)
+    model = builder.finalize("float64")
+    return model, model.q0, {"joint1": (0.5,)}
+
+
+CASES = {**WITHOUT_TENDONS, "tendons": tendons, "limited servo": limited_servo}
 
 
 def moving(model: sim.Model) -> tuple[sim.Model, np.ndarray, dict[str, Any]]:

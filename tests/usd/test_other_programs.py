@@ -211,3 +211,53 @@ def test_softness_of_constraints(tmp_path, kind):
     prim.GetAttribute("physics:jointEnabled").Set(True)
     stage.Save()
     assert strictly(sim.load, path).parameters["anchor_active"].tolist() == [1.0]
+
+
+def damped_servo(kind):
+    """A joint with a damper and a servo whose force is limited, as robots of MJCF files have."""
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=INERTIA, com=(0.1, 0, -0.3))
+    builder.add_joint("joint", kind, child="arm", axis=(0, 1, 0), q0=0.9, spring=sim.Spring(damping=2.0))
+    builder.add_actuator("joint", "position", gains=sim.Gains(kp=300.0, kd=10.0), gear=2.0, force_limit=7.0)
+    return builder.finalize("float64")
+
+
+def require_damped_servo(path, damping=2.0, **changed):
+    back = strictly(sim.load, path, dtype="float64")
+    assert_allclose(back.parameters["damping"], [damping], rtol=1e-12)
+    for name, value in {"gear": 2.0, "kp": 300.0, "kd": 10.0, "force_limit": 7.0, **changed}.items():
+        np.testing.assert_allclose(back.parameters[f"actuator_{name}"], [value], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_the_damper_of_a_joint_leaves_its_servo_a_limit(tmp_path, kind):
+    model = damped_servo(kind)
+    path = written(tmp_path, model, model.q0)
+    peer = read_by_newton(path)
+    for name, value in {"target_ke": 1200.0, "target_kd": 40.0, "effort_limit": 14.0, "damping": 2.0}.items():
+        assert_allclose(getattr(peer, f"joint_{name}").numpy(), [value], rtol=1e-6, err_msg=name)
+    require_damped_servo(path)
+    label, unit = ("angular", np.radians(1.0)) if kind == "revolute" else ("linear", 1.0)
+    stage = Usd.Stage.Open(str(path))
+    prim = stage.GetPrimAtPath("/World/Joints/joint")
+    prim.GetAttribute("newton:damping").Set(3.0 * unit)
+    stage.Save()
+    require_damped_servo(path, damping=float(np.float32(3.0 * unit)) / unit)
+    prim.GetAttribute(f"drive:{label}:physics:damping").Set(50.0 * unit)  # the stored servo is no longer valid
+    stage.Save()
+    require_damped_servo(path, float(np.float32(3.0 * unit)) / unit, gear=1.0, kp=1200.0, kd=50.0, force_limit=14.0)
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_files_whose_drives_have_the_damper_too(tmp_path, kind):
+    """As written by version 0.2.0: a drive without a limit, which agrees with what is stored."""
+    model = damped_servo(kind)
+    path = written(tmp_path, model, model.q0)
+    label, unit = ("angular", np.radians(1.0)) if kind == "revolute" else ("linear", 1.0)
+    stage = Usd.Stage.Open(str(path))
+    prim = stage.GetPrimAtPath("/World/Joints/joint")
+    prim.RemoveProperty("newton:damping")
+    prim.GetAttribute(f"drive:{label}:physics:damping").Set(42.0 * unit)
+    prim.GetAttribute(f"drive:{label}:physics:maxForce").Set(np.inf)
+    stage.Save()
+    require_damped_servo(path)

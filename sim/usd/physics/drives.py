@@ -82,7 +82,7 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
     Its force is limited only if it consists of a single servo. Motors and muscles aren't part of it: they only
     transmit a force.
     """
-    servos = [actuator for actuator in actuators if actuator.kind not in (codes.TORQUE, codes.MUSCLE)]
+    servos = _servos(actuators)
     total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
     total_damping = damping + sum(servo.kd * servo.gear**2 for servo in servos)
     if not total_stiffness and not total_damping:
@@ -92,6 +92,16 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
     passive = damping or stiffness or len(servos) != 1
     max_force = np.inf if passive else max(np.abs(servos[0].force_range)) * abs(servos[0].gear)
     return Drive(total_stiffness, total_damping, target, float(max_force))
+
+
+def is_damped_apart(stiffness: float, actuators: list[Actuator]) -> bool:
+    """Return whether the damper of a joint isn't part of its drive, a single servo with a limited force."""
+    servos = _servos(actuators)
+    return not stiffness and len(servos) == 1 and bool(np.isfinite(servos[0].force_limit))
+
+
+def _servos(actuators: list[Actuator]) -> list[Actuator]:
+    return [actuator for actuator in actuators if actuator.kind not in (codes.TORQUE, codes.MUSCLE)]
 
 
 @dataclass(frozen=True)

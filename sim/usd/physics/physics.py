@@ -17,7 +17,7 @@ from sim.model.shapes.inertia import principal_moments
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.geometries import child_name
-from sim.usd.physics.drives import actuators_of, keep_actuator, stated_drive
+from sim.usd.physics.drives import actuators_of, is_damped_apart, keep_actuator, stated_drive
 from sim.usd.physics.series import Series
 from warp_kernels import types as codes
 
@@ -194,7 +194,7 @@ def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> No
     for number, actuator in enumerate(actuators):
         keep_actuator(joint.GetPrim(), number, actuator)
     damping, stiffness, rest = (float(parameters[name][dof]) for name in ("damping", "stiffness", "rest_position"))
-    drive = stated_drive(damping, stiffness, rest, actuators)
+    drive = stated_drive(0.0 if is_damped_apart(stiffness, actuators) else damping, stiffness, rest, actuators)
     if drive is not None:
         api = UsdPhysics.DriveAPI.Apply(joint.GetPrim(), "angular" if JOINT_TYPES[kind].angular else "linear")
         api.CreateDampingAttr(drive.damping / unit)
@@ -251,10 +251,13 @@ def _warn_of_uneven_springs(model: Model) -> None:
 
 
 def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None:
-    """Write armature and dry friction, and damping if no drive has it, in Newton's schema for joints."""
+    """Write armature and dry friction, and damping that isn't part of a drive, in Newton's schema for joints."""
     stated = {"armature": model.parameters["armature"][dof], "friction": model.parameters["friction_loss"][dof]}
     if model.joint_type[link] == codes.SPHERICAL:
         stated["damping"] = np.radians(model.parameters["damping"][dof])
+    elif is_damped_apart(float(model.parameters["stiffness"][dof]), actuators_of(model, dof)):
+        unit = np.radians(1.0) if JOINT_TYPES[int(model.joint_type[link])].angular else 1.0
+        stated["damping"] = model.parameters["damping"][dof] * unit
     stated = {name: float(value) for name, value in stated.items() if value}
     if stated:
         prim.AddAppliedSchema("NewtonJointAPI")

@@ -15,7 +15,7 @@ from sim.importers.usd.schemas.mujoco_contacts import softness_of
 from sim.importers.usd.stage import Scene
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
-from sim.usd.physics.drives import Actuator, Drive, kept_actuators, stated_drive
+from sim.usd.physics.drives import Actuator, Drive, is_damped_apart, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
 SCALAR = ("revolute", "prismatic")
@@ -71,9 +71,11 @@ def limits(scene: Scene, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
 def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, Any]:
     """Return properties beyond those of UsdPhysics; the joint is None for a free body.
 
-    Damping and spring of joints that can have a drive are read with the drive.
+    Damping and spring of joints that can have a drive are read with the drive, if they aren't stated apart from it.
     """
     options = joint_properties(scene, prim, joint)
+    if "damping" in options:
+        options["damping"] = float(agreed(prim, "damping", options["damping"]))
     names = ["armature", "friction_loss", "limit_margin", "limit_stiffness", "limit_damping"]
     for name in names if joint is not None and joint.type in SCALAR else [*names, "damping"]:
         value = kept(prim, name, 1)
@@ -178,10 +180,16 @@ def _is_servo(drive: Drive) -> bool:
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:
-    """Return the stored spring and damping of a joint if its drive still matches them and its actuators."""
+    """Return the stored spring and damping of a joint if its drive still matches them and its actuators.
+
+    Damping that is stated apart from the drive isn't part of them.
+    """
     found = {name: kept(prim, name, 1) for name in ("damping", "stiffness", "rest_position")}
     values = {name: float(value[0]) if value is not None else 0.0 for name, value in found.items()}
-    expected = stated_drive(**values, actuators=kept_actuators(prim))
-    if expected is None or joint.drive is None:
-        return values if expected is joint.drive else None
-    return values if expected.agrees(joint.drive) else None
+    own = kept_actuators(prim)
+    apart = is_damped_apart(values["stiffness"], own) and prim.HasAttribute("newton:damping")
+    for candidate in (*([values | {"damping": 0.0}] if apart else []), values):
+        expected = stated_drive(**candidate, actuators=own)
+        if expected is joint.drive is None or (expected and joint.drive and expected.agrees(joint.drive)):
+            return candidate
+    return None
