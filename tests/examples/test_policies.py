@@ -221,10 +221,11 @@ def test_robots_stand_on_all_tiles_of_a_terrain_here_and_in_mujoco():
         assert found.falls == 0
         assert found.speed_error < 0.05
         np.testing.assert_allclose(found.q[0, :, :3], origins[[0, 1, 2, 3, 0]] + task.robot.q[:3], atol=1e-6)
-        np.testing.assert_allclose(found.q[-1, :, :3], found.q[0, :, :3], atol=0.05)  # they sag
+        np.testing.assert_allclose(found.q[-1, :, :3], found.q[0, :, :3], atol=0.1)  # they sag
     heights = observed[0][:, 48:]
     assert heights.shape == (5, 36)
-    np.testing.assert_allclose(heights[:, -1], 0.0, atol=1e-5)  # below the base
+    np.testing.assert_allclose(heights[[1, 3], -1], 0.0, atol=1e-5)  # below the base, on stairs
+    assert (heights[[0, 2], -1].abs() < 0.02).all()
     assert heights[1].min() < -0.09  # stairs around a platform
 
 
