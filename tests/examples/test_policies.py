@@ -207,7 +207,7 @@ def test_walks_are_played_with_one_command(monkeypatch, tmp_path, capsys):
 
 def test_robots_stand_on_all_tiles_of_a_terrain_here_and_in_mujoco():
     """They begin in the middle of each tile, above its ground, and observe the heights around them."""
-    kinds = [sim.terrain.Rough(amplitude=0.01), sim.terrain.Stairs(rise=0.1)]
+    kinds = [sim.terrain.Rough(amplitude=0.01), sim.terrain.Stairs(rise=0.1, platform=1.0)]
     task = sim.envs.make_task("QuadrupedVelocity", terrain=sim.terrain.generate(kinds, levels=2, size=4.0))
     observed = []
 
