@@ -312,7 +312,7 @@ PAGES = [
         "Robots that follow velocities",
         "A quadruped, Unitree's Go2 and the humanoid G1 follow commanded velocities after minutes of training on one\n"
         "or two cores. Policies trained under MuJoCo's law walk in MuJoCo as they do here; those trained on hard\n"
-        "contacts walk there with larger errors.",
+        "contacts walk there with larger errors. On slopes, bumps and stairs the quadruped learns more slowly.",
         (Section("", "walking_cpu.json", "python -m bench.walking --seeds 5", walking_page.section),),
     ),
     Page(

@@ -29,7 +29,8 @@ SHAC its learning rates fall to a tenth.
 
 Rough ground has fifteen tiles: slopes of 3 to 17 degrees, bumps of 1 to 5 cm and stairs of 2 to 10 cm, each from easy
 to hard. There robots observe heights around them, train [from level to level](../locomotion.md#terrain), and are played
-from the middle of each tile.
+from the middle of each tile. MuJoCo's heightfields are rows of prisms, whose inner sides feet touch as well: a robot on
+the level platform of a slope has eight contacts there instead of four, half of them tilted by 30 degrees.
 
 Columns have the smallest and the largest number of the seeds. The seconds to 0.1 m/s are those of the trainings that
 get there. The command below trains the seeds that are missing.
