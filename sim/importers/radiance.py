@@ -1,5 +1,6 @@
 """Images of Radiance (.hdr): light of any brightness, with a common exponent of red, green and blue."""
 
+import math
 import re
 
 import numpy as np
@@ -9,6 +10,7 @@ from sim.model.looks.looks import Texture
 
 SIGNATURE = b"#?"
 LONGEST = 2**16  # bytes of a header
+EXPOSURES = (1e-10, 1e10)  # least and largest factor
 NARROWEST, WIDEST = 8, 2**15 - 1  # columns of images whose rows are compressed
 
 
@@ -29,7 +31,23 @@ def read_sky(data: bytes, name: str, budget: Budget | None = None) -> Texture:
     sized(width, height, budget)
     pixels = _pixels(data[end + 2 + size.end() :], height, width)
     exponent = pixels[..., 3:].astype(np.int32)
-    return Texture(np.where(exponent > 0, np.ldexp(pixels[..., :3].astype(np.float32), exponent - 136), 0.0), name)
+    light = np.where(exponent > 0, np.ldexp(pixels[..., :3].astype(np.float32), exponent - 136), np.float32(0.0))
+    return Texture(light / np.float32(_exposure(header[:end])), name)
+
+
+def _exposure(header: bytes) -> float:
+    """Return the factor by which the light of all pixels was multiplied, the product of those in the header."""
+    found = 1.0
+    for stated in re.findall(rb"^EXPOSURE=[ \t]*(.*?)[ \t]*$", header, re.MULTILINE):
+        try:
+            found *= float(stated)
+        except ValueError:
+            found = math.nan
+    if not EXPOSURES[0] <= found <= EXPOSURES[1]:
+        raise NoPictureError(
+            f"is a file of Radiance whose exposure isn't between {EXPOSURES[0]:g} and {EXPOSURES[1]:g}"
+        )
+    return found
 
 
 def _pixels(data: bytes, height: int, width: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import trimesh
 from pxr import Sdf, Usd
 
+from sim.render.texture_files import hdr_of
 from tests.importers.hostile import features
 from tests.importers.hostile.corpus import MJCF, URDF, USDA, VALUES
 from tests.importers.hostile.sdf import SDF
@@ -24,24 +25,38 @@ TOKENS = (
     *(b"-2147483648", b"4294967295", b"1e39", b"-0", b"true", b"world", b"free", b"mesh", b"None", b"</gone>"),
 )  # fmt: skip
 MESH_ROBOT = """<robot name='r'><link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>
-<visual><geometry><mesh filename='{name}'/></geometry></visual>
-<collision><geometry><mesh filename='{name}'/></geometry></collision></link></robot>"""
+<visual><geometry><mesh filename='NAME'/></geometry></visual>
+<collision><geometry><mesh filename='NAME'/></geometry></collision></link></robot>"""
 
 
+DOME = """#usda 1.0
+(
+    defaultPrim = "World"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+def Xform "World"
+{
+    def DomeLight "dome"
+    {
+        asset inputs:texture:file = @./NAME@
+    }
+    def Sphere "ball" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    {
+    }
+}
+"""
 MESHES = (".stl", ".obj", ".ply", ".dae", ".glb")
+# Files that others refer to, by NAME: the suffix and the text of these.
+REFERRING = {**dict.fromkeys(MESHES, (".urdf", MESH_ROBOT)), ".hdr": (".usda", DOME)}
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A valid file: its suffix and bytes. A mesh is read by a robot that refers to it."""
+    """A valid file: its suffix and bytes."""
 
     suffix: str
     data: bytes
-
-    @property
-    def is_mesh(self) -> bool:
-        """Whether a robot has to refer to it."""
-        return self.suffix in MESHES
 
 
 @functools.cache
@@ -61,6 +76,7 @@ def seeds() -> tuple[Seed, ...]:
             path = Path(folder, f"box{suffix}")
             trimesh.creation.box((1.0, 2.0, 3.0)).export(str(path))
             found.append(Seed(suffix, path.read_bytes()))
+    found.append(Seed(".hdr", hdr_of(np.geomspace(0.1, 100.0, 8 * 16 * 3).astype(np.float32).reshape(8, 16, 3))))
     return tuple(found)
 
 
@@ -68,7 +84,7 @@ def make_case(seed: int, number: int, folder: Path) -> tuple[Path, Path]:
     """Write the case of this number; the same numbers give the same files.
 
     Returns:
-        the file to be read, and the file that was changed, which is another one for a mesh.
+        the file to be read, and the file that was changed, which is another one for a mesh or an image.
     """
     rng = np.random.default_rng([seed, number])
     valid = seeds()[rng.integers(len(seeds()))]
@@ -78,11 +94,12 @@ def make_case(seed: int, number: int, folder: Path) -> tuple[Path, Path]:
     changed = folder / f"case_{seed}_{number}{valid.suffix}"
     changed.write_bytes(data)
     (folder / "part.xml").write_text(PART)
-    if not valid.is_mesh:
+    if valid.suffix not in REFERRING:
         return changed, changed
-    robot = changed.with_name(f"{changed.stem}_robot.urdf")
-    robot.write_text(MESH_ROBOT.format(name=changed.name))
-    return robot, changed
+    suffix, text = REFERRING[valid.suffix]
+    referring = changed.with_name(f"{changed.stem}_refers{suffix}")
+    referring.write_text(text.replace("NAME", changed.name))
+    return referring, changed
 
 
 def _changed(rng: np.random.Generator, data: bytes, suffix: str) -> bytes:

@@ -27,6 +27,7 @@ def test_cases_come_again(tmp_path):
         ".ply",
         ".dae",
         ".glb",
+        ".hdr",
     }
 
 

@@ -160,6 +160,18 @@ def test_rows_of_radiance():
     assert_allclose(read_sky(plain, "sky").pixels[:, 0], [(1.0, 0.5, 0.25), (0.0, 0.0, 0.0)])
 
 
+def test_exposures_of_radiance():
+    """The light of pixels was multiplied by all exposures of the header."""
+    whole = hdr_of(LIGHT)
+    stated = b"FORMAT=32-bit_rle_rgbe\nEXPOSURE=4\nEXPOSURE= 0.5"
+    exposed = read_sky(whole.replace(b"FORMAT=32-bit_rle_rgbe", stated), "sky").pixels
+    assert_array_equal(2.0 * exposed, read_sky(whole, "sky").pixels)
+    for wrong in (b"0", b"-1", b"nan", b"1e300", b"bright", b""):
+        stated = b"FORMAT=32-bit_rle_rgbe\nEXPOSURE=" + wrong
+        with pytest.raises(NoPictureError, match="exposure"):
+            read_sky(whole.replace(b"FORMAT=32-bit_rle_rgbe", stated), "sky")
+
+
 def test_broken_files_of_radiance():
     whole = hdr_of(LIGHT)
     assert_allclose(read_sky(whole, "sky").pixels, LIGHT, rtol=1.0, atol=LIGHT.max() / 128.0)
