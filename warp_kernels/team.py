@@ -32,6 +32,8 @@ from warp_kernels.types import kernel_module
 
 # C++ of these functions.
 TEAM_HEADERS = ("team.h",)
+# That of ``offsets``, in addition.
+OFFSETS_HEADER = "team_offsets.h"
 # Widths that a team may have on a GPU.
 WIDTHS = (8, 16, 32)
 # Threads of a block.
@@ -98,6 +100,13 @@ def team_functions(scalar: Any, width: int, room: int = 0) -> SimpleNamespace:
     def total(value: scalar) -> scalar:
         """Return the sum of the values of all threads, added up in their order; a ``sync`` as well."""
 
+    @native.func_native(width)
+    def offsets(value: int) -> wp.vec2i:
+        """Return the sum of the values of the threads before this one, and that of all threads; a ``sync`` as well.
+
+        The module needs the header OFFSETS_HEADER.
+        """
+
     @of_scalar.func_native(width, room)
     def memory(scratch: wp.array2d(dtype=scalar), world: int) -> wp.uint64:
         """Return the address of the team's memory. scratch: [world, room], read if there is no shared memory."""
@@ -107,5 +116,13 @@ def team_functions(scalar: Any, width: int, room: int = 0) -> SimpleNamespace:
         """Begin the work of a world: the first call of a kernel."""
 
     return SimpleNamespace(
-        lane=lane, size=size, item=item, is_first=is_first, sync=sync, total=total, memory=memory, begin=begin
+        lane=lane,
+        size=size,
+        item=item,
+        is_first=is_first,
+        sync=sync,
+        total=total,
+        offsets=offsets,
+        memory=memory,
+        begin=begin,
     )

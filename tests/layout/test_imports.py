@@ -62,7 +62,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision": ("algebra", "variants", "solver.structs"),
     "collision.convex": ("collision",),
     "collision.field": ("collision",),
-    "collision.detect": ("collision.convex", "collision.field"),
+    "collision.detect": ("collision.convex", "collision.field", "team"),
     "collision.detect_boxes": ("collision.convex",),
     "collision.evaluate": ("collision.convex", "collision.field"),
     "constraints": ("collision", "dynamics", "solver.structs", "constraints.kinds"),

@@ -54,6 +54,34 @@ def next_candidate(start: int, end: int, candidate_bits: wp.array2d(dtype=wp.uin
     return end
 
 
+@wp.func
+def count_bits(word: wp.uint32):
+    """Return the number of set bits of a word."""
+    pairs = word - ((word >> wp.uint32(1)) & wp.uint32(0x55555555))
+    fours = (pairs & wp.uint32(0x33333333)) + ((pairs >> wp.uint32(2)) & wp.uint32(0x33333333))
+    bytes = (fours + (fours >> wp.uint32(4))) & wp.uint32(0x0F0F0F0F)
+    return int((bytes * wp.uint32(0x01010101)) >> wp.uint32(24))
+
+
+@wp.func
+def nth_candidate(start: int, n: int, end: int, candidate_bits: wp.array2d(dtype=wp.uint32), world: int):
+    """Return the candidate pair that n candidates from ``start`` on precede; ``end`` if it isn't before ``end``."""
+    pair = int(start)
+    left = int(n)
+    while pair < end:
+        bit = pair % WORD
+        bits = candidate_bits[pair // WORD, world] >> wp.uint32(bit)
+        count = count_bits(bits)
+        if left < count:
+            while left > 0:
+                bits = bits & (bits - wp.uint32(1))
+                left -= 1
+            return wp.min(pair + trailing_zeros(bits), end)
+        left -= count
+        pair += WORD - bit
+    return end
+
+
 @functools.cache
 def bounding_functions(scalar: Any) -> SimpleNamespace:
     """Return the Warp functions of bounding spheres for one precision."""

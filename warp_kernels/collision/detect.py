@@ -1,4 +1,9 @@
-"""Narrow phase: integer slots of contacts for each world, without gradient."""
+"""Narrow phase: integer slots of contacts for each world, without gradient.
+
+A kernel has one thread for each world, or a team of threads (:mod:`warp_kernels.team`), each of which takes one
+candidate pair at a time. Contacts, their order and their slots are the same: threads write behind those of the pairs
+before theirs, and one after the other where contacts replace others.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -6,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.broad_phase import bounding_functions, next_candidate
+from warp_kernels.collision.broad_phase import bounding_functions, next_candidate, nth_candidate
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
@@ -17,6 +22,7 @@ from warp_kernels.collision.field.inner_ball import FIRST_BALL, SHALLOW, mesh_ba
 from warp_kernels.collision.field.touch import field_touch_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.pairs import (
+    BALLS,
     CAPSULE_BOX,
     CLOSED_FORM,
     CONVEX_SHAPES,
@@ -34,16 +40,21 @@ from warp_kernels.collision.plane.mujoco import mujoco_plane_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import DONE, GENERATE, SLOP, START, slot_functions, touch_functions
+from warp_kernels.team import OFFSETS_HEADER, team_functions, team_module
 from warp_kernels.types import PLANE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
-VARIANTS = {"detect_kernels": [(name,) for name in PAIR_KERNELS]}
+# Threads of a team: few pairs of a world are candidates.
+TEAM = 8
+# Kernels that teams have.
+OF_TEAMS = (ON_PLANE, CLOSED_FORM, BALLS, CAPSULE_BOX)
+VARIANTS = {"detect_kernels": [*((name,) for name in PAIR_KERNELS), *((name, TEAM) for name in OF_TEAMS)]}
 
 
 @functools.cache
-def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
-    """Return the kernel ``detect`` for one precision and name of PAIR_KERNELS, launched over (world,), one family after
-    the other.
+def detect_kernels(scalar: Any, name: str, width: int = 1) -> SimpleNamespace:
+    """Return the kernel ``detect`` for one precision, name of PAIR_KERNELS and number of threads of a team, launched over
+    (world,), or (threads of all worlds,) for teams, one family after the other.
     """
     family = base_family(name)
     t = warp_types(scalar)
@@ -71,7 +82,13 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         contact_functions = field_contact_functions if family in ROUND else hull_contact_functions
         on_mesh = contact_functions(scalar, TRIANGLES)
     over_field = field_touch_functions(scalar, family) if on_field else nothing
-    module = kernel_module(f"collision.detect_{name}", scalar)
+    by_team = width > 1
+    team = team_functions(scalar, width) if by_team else nothing
+    title = f"team_detect_{name}" if by_team else f"detect_{name}"
+    if by_team:
+        module = team_module(f"collision.{title}", scalar, width, headers=(OFFSETS_HEADER,))
+    else:
+        module = kernel_module(f"collision.{title}", scalar)
     if on_field:
         # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
@@ -139,7 +156,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                             wall = before
         return features, wall
 
-    @wp.kernel(name=f"detect_{name}", module=module, enable_backward=False)
+    @wp.kernel(name=title, module=module, enable_backward=False)
     @used_arguments_only
     def detect(
         # Model
@@ -161,6 +178,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         margin: scalar,
         dt: scalar,
         # Data out
+        scratch: wp.array2d(dtype=scalar),
         slots: Slots,
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
@@ -176,7 +194,11 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         past ``contact_count`` are unchanged.
         """
         world = wp.tid()
+        if wp.static(by_team):
+            world = world // team.size()
+            team.begin(scratch, world)
         row = wp.min(world, geometry_size.shape[0] - 1)
+        room = slots.pair.shape[0]
         found = wp.int32(0)
         if wp.static(family != FAMILIES[0]):
             found = contact_count[world] + contact_overflow[world]
@@ -188,178 +210,224 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         first = pairs.first + world * pairs.room
         following = next_candidate(pairs.first_bit, pairs.end_bit, candidate_bits, world)
         while following < pairs.end_bit:
-            pair = first + following - pairs.first_bit
-            following = next_candidate(following + 1, pairs.end_bit, candidate_bits, world)
-            a = pairs.a[pair]
-            b = pairs.b[pair]
-            link_a = geometries.link[a]
-            link_b = geometries.link[b]
-            reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
-            offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-            offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
-            centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
-            centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
-            if wp.static(scalar == wp.float32):
-                centre_a += frame.low_offset(link_a, reference, geometries.link_tree, origin_low, world)
-                centre_b += frame.low_offset(link_b, reference, geometries.link_tree, origin_low, world)
-            size_a = geometry_size[row, a]
-            size_b = geometry_size[row, b]
-            if wp.static(on_field):
-                if wp.static(family in ROUND):
-                    radius = bounds.bounding_radius(geometries.type[a], size_a)
-                else:
-                    radius = hulls.hull_radius(packed.extent[a], size_a, packed.vertices)
-                # The body, which is a, as seen from the field.
-                cutoff = frame.cutoff(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
-            elif wp.static(family == ON_PLANE):
-                radius = wp.max(bounds.bounding_radius(geometries.type[b], size_b), scalar(0.0))
-                cutoff = frame.cutoff(link_a, link_b, offset_a, offset_b, centre_b, radius, velocity, margin, dt, world)
+            candidate = following
+            if wp.static(by_team):
+                candidate = nth_candidate(following, team.lane(), pairs.end_bit, candidate_bits, world)
+                following = nth_candidate(following, team.size(), pairs.end_bit, candidate_bits, world)
             else:
-                if wp.static(family == CLOSED_FORM):
-                    radius_a = bounds.bounding_radius(geometries.type[a], size_a)
-                    radius_b = bounds.bounding_radius(geometries.type[b], size_b)
-                else:
-                    radius_a = bounds.ball_radius(geometries, a, size_a)
-                    radius_b = bounds.ball_radius(geometries, b, size_b)
-                around_b = wp.max(radius_b, scalar(0.0))
-                cutoff = frame.cutoff(
-                    link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world
-                )
-                if radius_a >= scalar(0.0):
-                    # Each bounds the approach rate of the two; a spinning ball doesn't sweep the plate that it touches.
-                    other = frame.cutoff(
-                        link_b, link_a, offset_b, offset_a, centre_a, radius_a, velocity, margin, dt, world
-                    )
-                    cutoff = wp.min(cutoff, other)
-                if bounds.far_apart(radius_a, radius_b, centre_b - centre_a, cutoff):
-                    continue
-            pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
-            pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
-            time = scalar(0.0)
+                following = next_candidate(following + 1, pairs.end_bit, candidate_bits, world)
+            pair = first + candidate - pairs.first_bit
+            features = wp.vec4i(-1, -1, -1, -1)
             nearest = wp.int32(0)  # feature, by its index among the four
-            if wp.static(not unturned):
-                motion_a = frame.step_motion(link_a, velocity, dt, world)
-                motion_b = frame.step_motion(link_b, velocity, dt, world)
-            if wp.static(unturned):
-                features, nearest, distance, point, normal = closed_contacts(
-                    geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
-                )
-                gap = distance + margin - cutoff
-            elif wp.static(on_field):
-                # Bodies near the ground count as touching.
-                gap = margin - cutoff
-                if wp.static(family in ON_TRIANGLES):
-                    features, nearest, time, least = over_field.touching_features(
-                        geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a, motion_b,
-                        offset_a, offset_b, cutoff, margin,
-                    )  # fmt: skip
-                    wall = wp.int32(-1)
-                    if slots.time.shape[0] > 0 and time == scalar(0.0) and least < scalar(0.0):
-                        features, wall = without_far_side(
-                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, features, least
-                        )
-                else:
-                    features, nearest, time, least = over_field.touching_features(
-                        geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
-                        offset_a, offset_b, cutoff, margin,
-                    )  # fmt: skip
-            else:
-                start_a = pose_a
-                start_b = pose_b
-                before = scalar(0.0)
-                stage = wp.int32(START)
-                count = wp.int32(0)
-                closing = scalar(0.0)
-                if wp.static(family == CONVEX_SHAPES):
-                    held = balls.is_needed(
-                        geometries, packed, a, b, size_a, size_b, pose_a, pose_b, motion_a, motion_b, offset_a, offset_b
+            gap = scalar(0.0)
+            time = scalar(0.0)
+            wall = wp.int32(-1)
+            enters = bool(False)
+            near = bool(True)
+            if wp.static(by_team):
+                near = candidate < pairs.end_bit
+            if near:
+                a = pairs.a[pair]
+                b = pairs.b[pair]
+                link_a = geometries.link[a]
+                link_b = geometries.link[b]
+                reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
+                offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+                offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+                centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
+                centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
+                if wp.static(scalar == wp.float32):
+                    centre_a += frame.low_offset(link_a, reference, geometries.link_tree, origin_low, world)
+                    centre_b += frame.low_offset(link_b, reference, geometries.link_tree, origin_low, world)
+                size_a = geometry_size[row, a]
+                size_b = geometry_size[row, b]
+                if wp.static(on_field):
+                    if wp.static(family in ROUND):
+                        radius = bounds.bounding_radius(geometries.type[a], size_a)
+                    else:
+                        radius = hulls.hull_radius(packed.extent[a], size_a, packed.vertices)
+                    # The body, which is a, as seen from the field.
+                    cutoff = frame.cutoff(
+                        link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world
                     )
-                while stage != DONE:
-                    if stage != START:
-                        pose_a = touch.moved(start_a, time * motion_a, offset_a)
-                        pose_b = touch.moved(start_b, time * motion_b, offset_b)
+                elif wp.static(family == ON_PLANE):
+                    radius = wp.max(bounds.bounding_radius(geometries.type[b], size_b), scalar(0.0))
+                    cutoff = frame.cutoff(
+                        link_a, link_b, offset_a, offset_b, centre_b, radius, velocity, margin, dt, world
+                    )
+                else:
                     if wp.static(family == CLOSED_FORM):
+                        radius_a = bounds.bounding_radius(geometries.type[a], size_a)
+                        radius_b = bounds.bounding_radius(geometries.type[b], size_b)
+                    else:
+                        radius_a = bounds.ball_radius(geometries, a, size_a)
+                        radius_b = bounds.ball_radius(geometries, b, size_b)
+                    around_b = wp.max(radius_b, scalar(0.0))
+                    cutoff = frame.cutoff(
+                        link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world
+                    )
+                    if radius_a >= scalar(0.0):
+                        # Each bounds the approach rate of the two; a spinning ball doesn't sweep the plate that it
+                        # touches.
+                        other = frame.cutoff(
+                            link_b, link_a, offset_b, offset_a, centre_a, radius_a, velocity, margin, dt, world
+                        )
+                        cutoff = wp.min(cutoff, other)
+                    far = bounds.far_apart(radius_a, radius_b, centre_b - centre_a, cutoff)
+                    if wp.static(by_team):
+                        near = not far
+                    elif far:
+                        continue
+                if near:
+                    pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
+                    pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
+                    if wp.static(not unturned):
+                        motion_a = frame.step_motion(link_a, velocity, dt, world)
+                        motion_b = frame.step_motion(link_b, velocity, dt, world)
+                    if wp.static(unturned):
                         features, nearest, distance, point, normal = closed_contacts(
                             geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
                         )
+                        gap = distance + margin - cutoff
+                    elif wp.static(on_field):
+                        # Bodies near the ground count as touching.
+                        gap = margin - cutoff
+                        if wp.static(family in ON_TRIANGLES):
+                            features, nearest, time, least = over_field.touching_features(
+                                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a,
+                                motion_b, offset_a, offset_b, cutoff, margin,
+                            )  # fmt: skip
+                            if slots.time.shape[0] > 0 and time == scalar(0.0) and least < scalar(0.0):
+                                features, wall = without_far_side(
+                                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world,
+                                    features, least,
+                                )  # fmt: skip
+                        else:
+                            features, nearest, time, least = over_field.touching_features(
+                                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a,
+                                motion_b, offset_a, offset_b, cutoff, margin,
+                            )  # fmt: skip
                     else:
-                        features, nearest, distance, point, normal = convex.contact_features(
-                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, cutoff, modes, codes_a, codes_b,
-                            directions,
-                        )  # fmt: skip
-                    count += 1
-                    if geometries.type[a] == PLANE:
-                        # As above.
-                        closing = cutoff - margin
-                        stage = DONE
-                    else:
-                        displacement = touch.displacement_of(motion_b, start_b, pose_b, point, offset_b)
-                        displacement -= touch.displacement_of(motion_a, start_a, pose_a, point, offset_a)
-                        closing = -wp.dot(normal, displacement)
-                        stage, time, before = touch.advance(
-                            stage, count, time, before, distance, closing, scalar(SLOP) * cutoff
-                        )
+                        start_a = pose_a
+                        start_b = pose_b
+                        before = scalar(0.0)
+                        stage = wp.int32(START)
+                        count = wp.int32(0)
+                        closing = scalar(0.0)
+                        if wp.static(family == CONVEX_SHAPES):
+                            held = balls.is_needed(
+                                geometries, packed, a, b, size_a, size_b, pose_a, pose_b, motion_a, motion_b,
+                                offset_a, offset_b,
+                            )  # fmt: skip
+                        while stage != DONE:
+                            if stage != START:
+                                pose_a = touch.moved(start_a, time * motion_a, offset_a)
+                                pose_b = touch.moved(start_b, time * motion_b, offset_b)
+                            if wp.static(family == CLOSED_FORM):
+                                features, nearest, distance, point, normal = closed_contacts(
+                                    geometries, mujoco_planes, a, b, pose_a, size_a, pose_b, size_b, cutoff
+                                )
+                            else:
+                                features, nearest, distance, point, normal = convex.contact_features(
+                                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, cutoff, modes, codes_a,
+                                    codes_b, directions,
+                                )  # fmt: skip
+                            count += 1
+                            if geometries.type[a] == PLANE:
+                                # As above.
+                                closing = cutoff - margin
+                                stage = DONE
+                            else:
+                                displacement = touch.displacement_of(motion_b, start_b, pose_b, point, offset_b)
+                                displacement -= touch.displacement_of(motion_a, start_a, pose_a, point, offset_a)
+                                closing = -wp.dot(normal, displacement)
+                                stage, time, before = touch.advance(
+                                    stage, count, time, before, distance, closing, scalar(SLOP) * cutoff
+                                )
+                            if wp.static(family == CONVEX_SHAPES):
+                                # No touch was found, but the ball inside enters: it is stopped at the present
+                                # nearest point of the shapes.
+                                passes = stage == GENERATE and time >= scalar(1.0)
+                                if held and passes and balls.spins(motion_a, motion_b):
+                                    time = scalar(0.0)
+                        gap = distance - (scalar(1.0) - time) * closing
                     if wp.static(family == CONVEX_SHAPES):
-                        # No touch was found, but the ball inside enters: it is stopped at the present nearest point of
-                        # the shapes.
-                        if held and stage == GENERATE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
-                            time = scalar(0.0)
-                gap = distance - (scalar(1.0) - time) * closing
-            lead = found
+                        if held and time < scalar(1.0) and features[0] >= 0:
+                            enters = balls.is_before(
+                                geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
+                            )
+            lead = wp.int32(0)
             number = wp.int32(0)
             for k in range(4):
                 if features[k] >= 0:
                     number += 1
                     if k < nearest:
                         lead += 1
-            ordered = features
-            if found + number > slots.pair.shape[0]:
-                # Contacts beyond the capacity are written with the nearest first.
-                ordered = kept.nearest_first(features, nearest)
-                lead = -1
-            k = wp.int32(0)
-            while k < 4:
-                feature = ordered[k]
-                k += 1
-                if feature >= 0:
-                    slot = found
-                    if found >= slots.pair.shape[0]:
-                        slot = kept.farthest(slots.gap, slots.lead, gap, world)
-                    if lead < 0:
-                        lead = slot
-                    if slot >= 0:
-                        slots.pair[slot, world] = pair
-                        slots.gap[slot, world] = gap
-                        if slots.time.shape[0] > 0:
-                            slots.time[slot, world] = time
-                            slots.lead[slot, world] = lead
-                        if wp.static(family == CONVEX_SHAPES):
-                            slots.feature[slot, world] = modes[feature]
-                            slots.codes_a[slot, world] = codes_a[feature]
-                            slots.codes_b[slot, world] = codes_b[feature]
-                            slots.witness[slot, world] = directions[feature]
-                        else:
-                            slots.feature[slot, world] = feature
-                    found += 1
-            if wp.static(family in ON_TRIANGLES):
-                if wall >= 0:
-                    slot = found
-                    if found >= slots.pair.shape[0]:
-                        slot = kept.farthest(slots.gap, slots.lead, gap, world)
-                    if slot >= 0:
-                        slots.pair[slot, world] = pair
-                        slots.gap[slot, world] = gap
-                        slots.time[slot, world] = scalar(0.0)
-                        slots.lead[slot, world] = slot
-                        slots.feature[slot, world] = FIRST_BALL - wall
-                    found += 1
-            if wp.static(family == CONVEX_SHAPES):
-                if held and time < scalar(1.0) and features[0] >= 0:
-                    if balls.is_before(
-                        geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
-                    ):
-                        slot = found
-                        if found >= slots.pair.shape[0]:
+            taken = number
+            if wall >= 0 or enters:
+                taken += 1
+            at = found
+            if wp.static(by_team):
+                turns = wp.int32(1)
+                offsets = team.offsets(taken)
+                at += offsets[0]
+                found += offsets[1]
+                if found > room:
+                    turns = team.size()
+            else:
+                turns = 1
+            for turn in range(turns):
+                if wp.static(by_team):
+                    if turns > 1:
+                        team.sync()
+                        if turn != team.lane():
+                            continue
+                lead += at
+                ordered = features
+                if at + number > room:
+                    # Contacts beyond the capacity are written with the nearest first.
+                    ordered = kept.nearest_first(features, nearest)
+                    lead = -1
+                k = wp.int32(0)
+                while k < 4:
+                    feature = ordered[k]
+                    k += 1
+                    if feature >= 0:
+                        slot = at
+                        if at >= room:
+                            slot = kept.farthest(slots.gap, slots.lead, gap, world)
+                        if lead < 0:
+                            lead = slot
+                        if slot >= 0:
+                            slots.pair[slot, world] = pair
+                            slots.gap[slot, world] = gap
+                            if slots.time.shape[0] > 0:
+                                slots.time[slot, world] = time
+                                slots.lead[slot, world] = lead
+                            if wp.static(family == CONVEX_SHAPES):
+                                slots.feature[slot, world] = modes[feature]
+                                slots.codes_a[slot, world] = codes_a[feature]
+                                slots.codes_b[slot, world] = codes_b[feature]
+                                slots.witness[slot, world] = directions[feature]
+                            else:
+                                slots.feature[slot, world] = feature
+                        at += 1
+                if wp.static(family in ON_TRIANGLES):
+                    if wall >= 0:
+                        slot = at
+                        if at >= room:
+                            slot = kept.farthest(slots.gap, slots.lead, gap, world)
+                        if slot >= 0:
+                            slots.pair[slot, world] = pair
+                            slots.gap[slot, world] = gap
+                            slots.time[slot, world] = scalar(0.0)
+                            slots.lead[slot, world] = slot
+                            slots.feature[slot, world] = FIRST_BALL - wall
+                        at += 1
+                if wp.static(family == CONVEX_SHAPES):
+                    if enters:
+                        slot = at
+                        if at >= room:
                             slot = kept.farthest(slots.gap, slots.lead, gap, world)
                         if slot >= 0:
                             slots.pair[slot, world] = pair
@@ -371,8 +439,16 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                             slots.codes_a[slot, world] = codes_a[nearby]
                             slots.codes_b[slot, world] = codes_b[nearby]
                             slots.witness[slot, world] = directions[nearby]
-                        found += 1
-        contact_count[world] = wp.min(found, slots.pair.shape[0])
-        contact_overflow[world] = wp.max(found - slots.pair.shape[0], 0)
+                        at += 1
+            if wp.static(not by_team):
+                found = at
+        if wp.static(by_team):
+            team.sync()
+            if team.is_first():
+                contact_count[world] = wp.min(found, room)
+                contact_overflow[world] = wp.max(found - room, 0)
+        else:
+            contact_count[world] = wp.min(found, room)
+            contact_overflow[world] = wp.max(found - room, 0)
 
     return SimpleNamespace(detect=detect)

@@ -13,7 +13,7 @@ from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.collision.broad_phase import BYTES, WORD, broad_phase_kernels
 from warp_kernels.collision.broad_phase_groups import broad_phase_group_kernels
 from warp_kernels.collision.convex.identity import identity_kernels
-from warp_kernels.collision.detect import detect_kernels
+from warp_kernels.collision.detect import OF_TEAMS, TEAM, detect_kernels
 from warp_kernels.collision.detect_boxes import detect_box_kernels
 from warp_kernels.collision.directions import direction_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
@@ -27,6 +27,7 @@ from warp_kernels.collision.stated import stated_kernels
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
+from warp_kernels.team import lanes_of_team
 
 # Number of pairs up to which lane groups skip the broad phase.
 MANY_FOR_LANES = 8
@@ -62,6 +63,7 @@ class ContactStage(Stage):
         # For few pairs the broad phase costs more than the narrow phase, in lane groups above all.
         self.many_pairs = collision.num_pairs > (WORD if step.groups.lanes == 1 else MANY_FOR_LANES)
         self._allocate_bounds()
+        self._scratch = wp.zeros((step.num_worlds, 0), dtype=step.scalar, device=step.device)
         room = step.max_contacts
         self.slot_pair, self.slot_feature = (worlds(room, wp.int32) for _ in range(2))
         convex = room if collision.has_pairs(CONVEX_SHAPES) else 0
@@ -198,8 +200,16 @@ class ContactStage(Stage):
                 step.launch(kernel, step.num_worlds, pairs=pairs, margin=margin["margin"])
             # The first family sets the number of contacts; the others add to it.
             elif name == FAMILIES[0] or pairs.first < pairs.end:
-                kernel = detect_kernels(step.scalar, step.collision.kernels_of(name)).detect
-                step.launch(kernel, step.num_worlds, pairs=pairs, **margin)
+                self._generate(step.collision.kernels_of(name), pairs=pairs, **margin)
+
+    def _generate(self, kernels: str, **named: Any) -> None:
+        """Launch the narrow phase of some pairs, by teams if several threads share a world."""
+        step = self._step
+        if step.threads_per_world > 1 and kernels in OF_TEAMS:
+            threads = step.num_worlds * lanes_of_team(step.device, TEAM)
+            step.launch(detect_kernels(step.scalar, kernels, TEAM).detect, threads, scratch=self._scratch, **named)
+        else:
+            step.launch(detect_kernels(step.scalar, kernels).detect, step.num_worlds, **named)
 
     def _evaluate(self) -> None:
         step = self._step
