@@ -136,9 +136,9 @@ def play(
     action = torch.zeros(len(q), task.model().nu)
     for k, each in enumerate(data):
         steps = torch.full((len(q),), k)
-        state = TaskState(torch.tensor(q).float(), torch.tensor(qd).float(), steps, {**each, "action": action})
-        if task.robot.terrain is not None:
-            state.data["heights"] = task.scan(state.q)
+        now = torch.tensor(q).float()
+        heights = {} if task.robot.terrain is None else {"heights": task.scan(now)}
+        state = TaskState(now, torch.tensor(qd).float(), steps, {**each, **heights, "action": action})
         yield state
         action = policy(torch.cat(list(task.measurements(state).values()), dim=1))
         q, qd = engine(q, qd, task.inputs(state, action)["control"].numpy())

@@ -104,7 +104,8 @@ def require_names(where: str, **given: object) -> None:
     """Raise ModelError unless arguments are names as text."""
     for label, value in given.items():
         if not isinstance(value, str):
-            remedy = f"; give its name, '{value.name}'" if isinstance(getattr(value, "name", None), str) else ""
+            name = getattr(value, "name", None)
+            remedy = f"; give its name, '{name}'" if isinstance(name, str) else ""
             raise ModelError(f"{where}: {label} is {_shown(value)}; it must be a name{remedy}")
 
 
