@@ -79,7 +79,7 @@ def plot_errors(path: Path, record: dict[str, Any]) -> None:
         axes.axhline(GOAL, color="0.5", linewidth=1.0, linestyle="--")
         axes.set_xlabel("processor time of training [s]")
         axes.set_ylabel("error of the velocity [m/s]")
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
 
 
 def section(record: dict[str, Any]) -> str:
