@@ -318,8 +318,8 @@ PAGES = [
     Page(
         "skills",
         "Robots that get up, and an arm that carries boxes",
-        "Four of five quadrupeds learn to get up from any fall in four to seven minutes on one core. Arms learn to carry\n"
-        "boxes to targets in little more than a minute. Both do so in MuJoCo, too.",
+        "Four of five quadrupeds learn to get up from any fall in four to seven minutes on one core. Arms learn to\n"
+        "carry boxes to targets in little more than a minute. Both do so in MuJoCo, too.",
         (Section("", "skills_cpu.json", "python -m bench.skills --seeds 5", skills_page.section),),
     ),
     Page(
