@@ -19,7 +19,6 @@ from sim.model.checks import as_numbers
 from sim.model.model import Model
 from sim.rays.targets import RayTargets
 from sim.torch.quaternions import rotated
-from sim.torch.robot.robot import Robot
 
 NARROW = 200.0  # of the reward for the heights of the feet [1/m^2]: 1/e for one foot 7 cm off
 ABOVE = 10.0  # height above a foot from which the ground below it is looked for [m]
@@ -93,7 +92,6 @@ class GaitTask(VelocityTask):
         self._soles = [model.link_names[links[0]] for links in soles]
         self._middles = torch.tensor(np.array([_middle(model, foot) for foot in robot.feet])).to(self._start)
         self._fold = self._of_legs(self.of_joints("fold", self.fold), soles)
-        self._kinematics: dict[torch.device, Robot] = {}
 
     def _of_legs(self, fold: torch.Tensor, soles: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return the folds [feet, nu] of the legs, which end at the links of the soles, one or several for each."""
@@ -126,10 +124,7 @@ class GaitTask(VelocityTask):
         They are heights of the mean centre of their geometries; feet beyond the border of a terrain have that of the
         lowest.
         """
-        device = state.q.device
-        if device not in self._kinematics:
-            self._kinematics[device] = Robot(self.robot.model, device=device)
-        position, orientation = self._kinematics[device].forward_kinematics(state.q, self._soles)
+        position, orientation = self._kinematics(state.q.device).forward_kinematics(state.q, self._soles)
         middle = position + rotated(orientation, self._middles.to(state.q))
         height = middle[..., 2] if self.robot.terrain is None else self._clearance(state.q, middle)
         return height - height.min(dim=1, keepdim=True).values
@@ -139,7 +134,7 @@ class GaitTask(VelocityTask):
         up = torch.zeros_like(points)
         up[..., 2] = 1.0
         others = RayTargets(exclude=self.robot.links)
-        distance = self._kinematics[q.device].cast_rays(q, points + ABOVE * up, -up, others)[0]
+        distance = self._kinematics(q.device).cast_rays(q, points + ABOVE * up, -up, others)[0]
         return torch.where(distance.isfinite(), distance - ABOVE, 0.0)
 
     def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:

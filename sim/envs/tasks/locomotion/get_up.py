@@ -15,7 +15,6 @@ from sim.envs.tasks.locomotion.legged_robot import LeggedRobot
 from sim.envs.tasks.locomotion.legged_task import LeggedTask, sum_of_squares
 from sim.errors import ModelError
 from sim.torch.quaternions import quaternion_product, rotated
-from sim.torch.robot.robot import Robot
 
 GAP = 0.01  # below a robot that begins to fall, at least [m]
 
@@ -63,7 +62,6 @@ class GetUpTask(LeggedTask):
         require_numbers(self, ("tilt",))
         if self.tilt > math.pi:
             raise ModelError(f"{type(self).__name__}.tilt is {self.tilt:g}; it must be at most pi")
-        self._kinematics: dict[torch.device, Robot] = {}
         model = robot.model
         parts = [each for each in model.geometries if each.collides and not model.is_static(each)]
         balls = [enclosing_balls(each) for each in parts]
@@ -92,10 +90,8 @@ class GetUpTask(LeggedTask):
 
     def _lowest(self, q: torch.Tensor) -> torch.Tensor:
         """Return a lower bound of the height of the robot's lowest point [n], m."""
-        if q.device not in self._kinematics:
-            self._kinematics[q.device] = Robot(self.robot.model, device=q.device)
         links, balls = self._links.to(q.device), self._balls.to(q)
-        position, orientation = self._kinematics[q.device].forward_kinematics(q, self.robot.model.link_names)
+        position, orientation = self._kinematics(q.device).forward_kinematics(q, self.robot.model.link_names)
         centres = position[:, links] + rotated(orientation[:, links], balls[:, :3])
         return (centres[..., 2] - balls[:, 3]).min(dim=1).values
 

@@ -133,8 +133,8 @@ class LeggedTask(Task):
             given = self._given[parameter].flatten()
             shows = given.isfinite() & (given != 0.0)
             self._scaled[parameter] = (shows & self._moves if parameter == "friction" else shows).nonzero()[:, 0]
+        self._robots: dict[torch.device, Robot] = {}
         if robot.terrain is not None:
-            self._rays = Robot(robot.model, device="cpu")
             self._grid = [*grid_pattern(SCAN_SIZE, SCAN_SPACING).tolist(), (0.0, 0.0)]  # the last below the base
 
     @classmethod
@@ -243,6 +243,12 @@ class LeggedTask(Task):
         interval = max(round(seconds / self.step_dt), 1)
         return ((state.steps + state.data["offset"]) % interval == 0)[:, None]
 
+    def _kinematics(self, device: torch.device) -> Robot:
+        """Return the kinematics of robot and ground on a device, made once."""
+        if device not in self._robots:
+            self._robots[device] = Robot(self.robot.model, device=device)
+        return self._robots[device]
+
     # ---- observations --------------------------------------------------------------------------------------------
 
     def motion(self, state: TaskState) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -334,7 +340,7 @@ class LeggedTask(Task):
     def scan(self, q: torch.Tensor) -> torch.Tensor:
         """Return heights of a terrain relative to the base [n, points], m; the last is below it."""
         others = RayTargets(exclude=self.robot.links)
-        return height_scan(self._rays.to(q.device), q, self.robot.base, self._grid, others)
+        return height_scan(self._kinematics(q.device), q, self.robot.base, self._grid, others)
 
     def _tiles(self, new: NewEpisodes) -> dict[str, torch.Tensor]:
         """Return level and origin of the tiles on which episodes begin, whose kind stays that of the environment."""
