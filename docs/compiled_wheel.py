@@ -3,9 +3,9 @@
     python docs/compiled_wheel.py out/dist                       # for the level of this processor
     python docs/compiled_wheel.py out/dist x86-64-v3 x86-64-v4   # for these
 
-The wheel for all platforms stays as setuptools made it. A second wheel is written beside it. It has the
-same files, and an archive of all kernels for each level, see :mod:`sim.arrays.shipped`. Its name has the platform of
-Warp's own wheel, so that pip prefers it there. Kernels are taken from Warp's cache, and compiled if they aren't in it.
+The program leaves the wheel for all platforms as it is, and writes a second one beside it. The second one has the same
+files, and an archive of all kernels for each level, see :mod:`sim.arrays.shipped`. Its name has the platform of Warp's
+own wheel, so that pip prefers it there. Kernels are taken from Warp's cache, and compiled if they aren't in it.
 """
 
 import base64

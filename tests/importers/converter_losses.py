@@ -1,4 +1,4 @@
-"""What the package ``mujoco-usd-converter`` drops from MJCF files, done to MuJoCo's own model of the file.
+"""Losses of the package ``mujoco-usd-converter``, applied to MuJoCo's own model of an MJCF file.
 
 A converted file that differs from MuJoCo's model, but agrees with the model that has the same losses, differs for no
 other reason.
